@@ -1,0 +1,102 @@
+// Where a recorded launch runs. The driver backend runs it on the GPU; the CPU interpreter will stand behind the same
+// interface. A Backend holds one launch at a time: prepare() it, load code variants, run them, read memory, time them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "capture/bundle/launch_record.h"
+
+namespace xtrace::replay {
+
+// A launch with its bytes at hand.
+struct LaunchImage {
+  bundle::LaunchRecord record;
+  Bytes code;                          // the recorded cubin
+  std::vector<Bytes> before, after;    // parallel to record.regions; after may be empty
+};
+
+struct BackendInfo {
+  std::string name;                    // "driver" or "interp"
+  std::string device;                  // "NVIDIA H200"
+  uint32_t sm = 0, sm_count = 0;
+  std::string driver;                  // "13.0 (580.159.04)"
+  bool measures_time = false;
+};
+
+using ModuleHandle = uint32_t;
+
+struct Resources {                     // of one loaded variant
+  uint32_t registers = 0, local_bytes = 0, static_shared_bytes = 0;
+  uint32_t ctas_per_sm = 0;            // occupancy, asked of the driver
+};
+
+enum class RestoreScope {
+  all,      // every region
+  written,  // only regions the clean replays were seen to write (timing loops)
+};
+
+struct RunOutcome {
+  bool completed = false;
+  std::string failure;                 // driver error name and text, or "watchdog: no end after 10 s"
+  double microseconds = 0;             // by events; 0 when the backend does not measure time
+};
+
+// One entry of a timed round.
+struct TimedVariant {
+  ModuleHandle module = 0;
+  std::string name;
+};
+struct TimingRequest {
+  std::vector<TimedVariant> variants;  // first = clean
+  uint32_t rounds = 50;
+  uint32_t launches_per_sample = 1;    // > 1 only when repeating the launch without restoring was shown to be idempotent
+  uint64_t seed = 1;                   // order inside each round
+  double time_limit_seconds = 60;
+};
+struct TimingResult {
+  std::vector<std::vector<double>> microseconds;  // [variant][round], per launch
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const BackendInfo& info() const = 0;
+
+  // Maps every region at its recorded address and uploads `before`. Whatever can not be placed is an unsupported error
+  // that names the region and the address; nothing is relocated.
+  virtual Status prepare(const LaunchImage& launch) = 0;
+  // A zeroed device buffer at `preferred` (hint; the address obtained is returned), for records. Freed by finish().
+  virtual Result<DevPtr> allocate(uint64_t bytes, const char* purpose) = 0;
+  virtual Status release(DevPtr buffer) = 0;
+  virtual Status fill(DevPtr address, uint64_t bytes, uint8_t value) = 0;
+  virtual Status write(DevPtr address, ByteView bytes) = 0;
+  virtual Result<Bytes> read(DevPtr address, uint64_t bytes) = 0;
+  virtual uint64_t free_bytes() const = 0;
+
+  // Loads a cubin (the recorded one, or a spliced one) and finds the recorded kernel in it.
+  virtual Result<ModuleHandle> load(ByteView cubin) = 0;
+  virtual Status unload(ModuleHandle module) = 0;
+  virtual Result<Resources> resources(ModuleHandle module) = 0;
+
+  // Restores memory, globals and constants of the module to `before`.
+  virtual Status restore(ModuleHandle module, RestoreScope scope) = 0;
+  // Launches once with the recorded attributes and waits under the watchdog. After a device error or a watchdog stop the
+  // backend is unusable (RunOutcome says so, later calls give the same error): the process must be restarted.
+  virtual Result<RunOutcome> run(ModuleHandle module) = 0;
+  // Contents of every region now (parallel to record.regions).
+  virtual Result<std::vector<Bytes>> read_regions(ModuleHandle module) = 0;
+  // Tells the backend which regions launches write (by index), for RestoreScope::written.
+  virtual void set_written_regions(std::vector<bool> written) = 0;
+
+  virtual Result<TimingResult> time(const TimingRequest& request) = 0;
+
+  // Unmaps everything of the current launch.
+  virtual Status finish() = 0;
+};
+
+}  // namespace xtrace::replay

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Checks every #include of the tree against the table of rooms (docs/design.md, "The house").
+
+Rows: room -> rooms it may include, and system headers it may use beyond the standard library. A room may always include
+itself. `impl` headers are allowed in .cc files only. Exit status 1 with one line a violation."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# room: (rooms it may include, foreign headers allowed anywhere, foreign headers allowed in .cc only)
+FMT = {"fmt", "spdlog", "tl"}
+TABLE = {
+    "base": (set(), FMT | {"xxhash"}, set()),
+    "trace/wire": (set(), set(), set()),
+    "instrument/sass": ({"base"}, FMT, set()),
+    "instrument/cubin": ({"base"}, FMT, {"elf", "gelf", "libelf", "elfutils", "dwarf"}),
+    "capture/bundle": ({"base"}, FMT, {"capnp", "kj", "zstd", "bundle.capnp"}),
+    "capture/inject": ({"base", "capture/bundle", "instrument/cubin"}, FMT | {"cuda", "cupti"}, set()),
+    "instrument": ({"base", "instrument/sass", "instrument/cubin", "trace/wire"}, FMT, set()),
+    "replay": ({"base", "capture/bundle", "instrument/cubin"}, FMT, set()),
+    "replay/driver": ({"base", "capture/bundle", "instrument/cubin", "replay"}, FMT | {"cuda"}, set()),
+    "replay/interp": ({"base", "capture/bundle", "instrument/cubin", "instrument/sass", "replay"}, FMT, set()),
+    "trace": ({"base", "trace/wire", "capture/bundle"}, FMT | {"nlohmann"}, {"zstd"}),
+    "diff": ({"base", "capture/bundle"}, FMT | {"nlohmann"}, set()),
+    "tools/xtrace": ({"base", "trace/wire", "instrument/sass", "instrument/cubin", "capture/bundle", "instrument",
+                      "replay", "replay/driver", "replay/interp", "trace", "diff"},
+                     FMT | {"nlohmann", "CLI"}, set()),
+}
+# Headers outside every room that any room may use.
+STANDARD = re.compile(r"^[a-z0-9_]+$")
+POSIX = re.compile(r"^(sys/|unistd|fcntl|dlfcn|poll|signal|spawn|errno|pthread|cxxabi|elf|link)")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def room_of(path):
+    parts = pathlib.PurePosixPath(path).parts
+    for depth in (2, 1):
+        name = "/".join(parts[:depth])
+        if len(parts) > depth and name in TABLE:
+            return name
+    return None
+
+
+def foreign_name(header):
+    first = header.split("/")[0]
+    return re.sub(r"\.(h|hpp)$", "", first)
+
+
+def check(root=ROOT):
+    bad = []
+    files = [p for ext in ("*.h", "*.cc", "*.def") for p in root.rglob(ext)]
+    for file in sorted(files):
+        rel = file.relative_to(root).as_posix()
+        if rel.startswith(("build", ".", "out/")):
+            continue
+        room = room_of(rel)
+        if room is None:
+            continue
+        rooms, foreign, impl = TABLE[room]
+        for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1):
+            m = INCLUDE.match(line)
+            if not m:
+                continue
+            header = m.group(2)
+            target = room_of(header)
+            if target is not None:
+                if target != room and target not in rooms:
+                    bad.append(f"{rel}:{number}: {room} may not include {target} ({header})")
+                continue
+            name = foreign_name(header)
+            if POSIX.match(header) or (m.group(1) == "<" and "/" not in header and "." not in header):
+                continue
+            if any(name == f or name.startswith(f) for f in foreign):
+                continue
+            if rel.endswith(".cc") and any(name == f or name.startswith(f) or header.endswith(f + ".h") for f in impl):
+                continue
+            bad.append(f"{rel}:{number}: {room} may not include <{header}>")
+    return bad
+
+
+if __name__ == "__main__":
+    problems = check(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)
+    print("\n".join(problems) if problems else "include rules: no violation")
+    sys.exit(1 if problems else 0)

@@ -1,0 +1,51 @@
+// What the decoder must know about the spliced code: blocks, sites, and how records lie in the buffer. Filled by
+// instrument/, read by trace/ and by the report. Plain data in terms of the *original* code.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trace/wire/record.h"
+
+namespace xtrace::wire {
+
+// A probe block: a run of instructions that a set of lanes executes together, with no point inside where a diverged warp
+// could continue with another path.
+struct Block {
+  uint32_t first_pc = 0;       // byte offset in the original .text
+  uint32_t instructions = 0;
+  uint32_t record_bytes = 0;   // bytes that one execution writes; 0 when the block carries no probe
+  uint32_t clocks = 0;         // inst: clocks in the record (= instructions); block: 0
+  std::vector<uint32_t> successors;  // block numbers; empty and indirect = true when not known
+  bool indirect = false;       // leaves by RET, BRX or an unknown call
+  bool exits = false;          // may end the warp (EXIT)
+};
+
+struct Site {                  // pair probe
+  uint32_t pc = 0;             // original offset of the instruction between the clocks
+  bool edge = false;           // the instruction ends a block: edge_begin / edge_end records
+};
+
+struct SlotLayout {
+  uint64_t headers = 0;        // device addresses
+  uint64_t table = 0;          // 0: stride mode
+  uint64_t counters = 0;       // 0: no count probe
+  uint64_t slots = 0;
+  uint64_t slot_stride = 0;    // stride mode: slot of warp w at slots + w * slot_stride, a power of two
+  uint32_t slot_bytes = 0;     // capacity of one slot in stride mode (before wrapping or the guard)
+  bool wraps = false;          // cursor wraps inside a power-of-two slot: the newest records are kept
+  uint32_t warps = 0, warps_per_cta = 0;
+  uint32_t one_in = 1, seed = 0;     // cta sampling
+};
+
+struct AddressMap {
+  std::vector<Block> blocks;
+  std::vector<Site> sites;
+  SlotLayout layout;
+  // Original offset of each spliced instruction (parallel to the primary copy), or `inserted`.
+  static constexpr uint32_t inserted = 0xffffffff;
+  std::vector<uint32_t> original_of_new;
+};
+
+}  // namespace xtrace::wire

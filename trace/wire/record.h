@@ -1,0 +1,70 @@
+// Layout of what probes write on the GPU and the decoder reads: the only thing that instrument/ and trace/ share.
+// Plain structs, little endian, no dependency. Bump `version` with any change.
+//
+// Trace buffer in device memory (addresses chosen by the replay before the code is spliced, so they are literals in it):
+//
+//   warp headers   WarpHeader[warps]                       warp = cta_linear * warps_per_cta + thread_linear / 32
+//   slot table     uint64_t[warps]   first byte of each warp's slot (table mode only)
+//   counters       BlockCount[blocks]                      `count` probe only
+//   slots          16-byte chunks
+//
+// A record is one or more 16-byte chunks, written by all active lanes with the same contents:
+//
+//   block   { word0, mask, clock_lo, clock_hi }
+//   inst    { word0, mask, clock[0], clock[1] } { clock[2] ... clock[5] } ...   one 32-bit clock before each instruction
+//   pair    { word0, mask, clock before, clock after }
+//   edge    { word0, mask, clock, unspecified }            one half of a pair that spans a branch
+//
+//   word0 = kind << 28 | index      index: block number, or site number
+//
+// Words of the last chunk of an `inst` record that hold no clock are unspecified.
+#pragma once
+
+#include <cstdint>
+
+namespace xtrace::wire {
+
+constexpr uint32_t version = 1;
+constexpr uint32_t chunk_bytes = 16;
+
+enum class RecordKind : uint32_t { none = 0, block = 1, inst = 2, pair = 3, edge_begin = 4, edge_end = 5 };
+
+constexpr uint32_t index_mask = 0x0fffffff;
+constexpr uint32_t word0(RecordKind kind, uint32_t index) {
+  return static_cast<uint32_t>(kind) << 28 | (index & index_mask);
+}
+constexpr RecordKind kind_of(uint32_t word0) { return static_cast<RecordKind>(word0 >> 28); }
+constexpr uint32_t index_of(uint32_t word0) { return word0 & index_mask; }
+
+struct Chunk {
+  uint32_t word[4];
+};
+static_assert(sizeof(Chunk) == chunk_bytes);
+
+// Written by the prologue (start_*, sm, hardware_slot) and at every EXIT (bytes, exit_clock_lo).
+struct WarpHeader {
+  uint32_t bytes;           // bytes of records this warp produced, kept or not; `not_exited` until its first EXIT
+  uint32_t exit_clock_lo;   // low word of the SM clock at the last EXIT
+  uint32_t sm;              // SR_VIRTUALSMID
+  uint32_t hardware_slot;   // SR_VIRTID: warp slot on the SM in bits [14:8]
+  uint64_t start_clock;     // SM clock in the prologue
+  uint64_t start_time;      // GLOBALTIMER in the prologue, ns
+};
+static_assert(sizeof(WarpHeader) == 32);
+constexpr uint32_t not_exited = 0xffffffff;
+
+// `count` probe: one 64-bit counter a block, by one reduction of every execution by a warp.
+struct BlockCount {
+  uint64_t warps;    // executions by a warp
+  uint64_t lanes;    // sum of active lanes
+};
+
+// Is this CTA traced under cta:1/N sampling? The same expression stands in the spliced prologue.
+constexpr uint32_t sample_multiplier = 0x9e3779b1u;
+constexpr bool cta_is_sampled(uint32_t cta_linear, uint32_t one_in, uint32_t seed) {
+  if (one_in <= 1) return true;
+  const uint32_t h = cta_linear * sample_multiplier + seed;
+  return h < static_cast<uint32_t>(0x100000000ull / one_in);
+}
+
+}  // namespace xtrace::wire
