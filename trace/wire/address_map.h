@@ -29,12 +29,12 @@ struct Site {                  // pair probe
 
 struct SlotLayout {
   uint64_t headers = 0;        // device addresses
-  uint64_t table = 0;          // 0: stride mode
+  uint64_t table = 0;          // 0: stride mode, else SlotEntry[warps]
   uint64_t counters = 0;       // 0: no count probe
-  uint64_t slots = 0;
-  uint64_t slot_stride = 0;    // stride mode: slot of warp w at slots + w * slot_stride, a power of two
-  uint32_t slot_bytes = 0;     // capacity of one slot in stride mode (before wrapping or the guard)
-  bool wraps = false;          // cursor wraps inside a power-of-two slot: the newest records are kept
+  uint64_t slots = 0;          // stride mode: slot of warp w at slots + w * slot_bytes
+  uint32_t slot_bytes = 0;     // stride mode: size of a slot, a power of two
+  uint32_t lead_bytes = 0;     // cursor start; at least the largest record
+  bool wraps = false;          // see record.h
   uint32_t warps = 0, warps_per_cta = 0;
   uint32_t one_in = 1, seed = 0;     // cta sampling
 };

@@ -4,9 +4,15 @@
 // Trace buffer in device memory (addresses chosen by the replay before the code is spliced, so they are literals in it):
 //
 //   warp headers   WarpHeader[warps]                       warp = cta_linear * warps_per_cta + thread_linear / 32
-//   slot table     uint64_t[warps]   first byte of each warp's slot (table mode only)
+//   slot table     SlotEntry[warps]                        table mode only
 //   counters       BlockCount[blocks]                      `count` probe only
-//   slots          16-byte chunks
+//   slots          16-byte chunks; every slot has a power-of-two size and is aligned to it
+//
+// A warp keeps a cursor c that starts at `lead_bytes` and grows by the size of each record; a record begins at
+// slot + (c & (slot size - 1)) and may run past the end of the slot by less than lead_bytes, into the first lead_bytes
+// of the next slot: those bytes of a slot hold records only after the cursor wrapped. So a warp that writes more than
+// was counted overwrites its own oldest records, and `bytes` still says how much it produced. A kernel without loops
+// and calls can not exceed its count and does not wrap (layout.wraps = false): c never passes the slot size.
 //
 // A record is one or more 16-byte chunks, written by all active lanes with the same contents:
 //
@@ -41,10 +47,20 @@ struct Chunk {
 };
 static_assert(sizeof(Chunk) == chunk_bytes);
 
+// Slot of one warp (table mode).
+struct SlotEntry {
+  uint64_t address;         // aligned to its size
+  uint32_t mask;            // size - 1
+  uint32_t unused;
+};
+static_assert(sizeof(SlotEntry) == 16);
+
 // Written by the prologue (start_*, sm, hardware_slot) and at every EXIT (bytes, exit_clock_lo).
 struct WarpHeader {
-  uint32_t bytes;           // bytes of records this warp produced, kept or not; `not_exited` until its first EXIT
-  uint32_t exit_clock_lo;   // low word of the SM clock at the last EXIT
+  uint32_t bytes;           // bytes of records this warp produced, kept or not; `not_exited` until its first EXIT.
+                            // `count` probe: bytes that the `block` probe would produce
+  uint32_t exit_clock_lo;   // low word of the SM clock at the last EXIT.
+                            // `count` probe: bytes that the `inst` probe would produce
   uint32_t sm;              // SR_VIRTUALSMID
   uint32_t hardware_slot;   // SR_VIRTID: warp slot on the SM in bits [14:8]
   uint64_t start_clock;     // SM clock in the prologue
