@@ -2,6 +2,7 @@
 // what they write come out. No GPU.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "instrument/probe.h"
+#include "instrument/verify.h"
 #include "trace/wire/address_map.h"
 
 namespace xtrace::instrument {
@@ -38,10 +40,33 @@ struct Spliced {
   Bytes cubin;
   wire::AddressMap map;
   SpliceReport report;
+  SpliceClaims claims;                 // what the verifier was told; it has passed
 };
 
-// An unsupported error names the kernel, the pc and the reason when the kernel is refused.
-// With ProbeKind::none the result is the input, byte for byte.
+// One kernel, read and analysed once, to be spliced in many ways. Copyable handle; immutable.
+class Splicer {
+ public:
+  // An unsupported error names the kernel, the pc and the reason when the kernel is refused.
+  static Result<Splicer> create(ByteView cubin, std::string_view kernel, const LaunchShape& shape);
+
+  // Blocks of the original code, without probes: record sizes are zero.
+  const std::vector<wire::Block>& blocks() const;
+  // Largest record of a probe on this kernel, and bytes of one execution of block b.
+  uint32_t record_bytes(ProbeKind probe, uint32_t block) const;
+  uint32_t largest_record(ProbeKind probe) const;
+  bool cyclic() const;                          // some warp may execute a block twice: slots must wrap
+  std::string text(OrigPc pc) const;            // SASS
+  uint32_t warps_per_cta() const;
+
+  // The result has passed verify_splice. With ProbeKind::none it is the input, byte for byte.
+  Result<Spliced> splice(const Plan& plan, const wire::SlotLayout& layout) const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+// The same in one call.
 Result<Spliced> splice(ByteView cubin, std::string_view kernel, const LaunchShape& shape, const Plan& plan,
                        const wire::SlotLayout& layout);
 

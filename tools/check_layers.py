@@ -15,7 +15,7 @@ TABLE = {
     "base": (set(), FMT | {"xxhash"}, set()),
     "trace/wire": (set(), set(), set()),
     "instrument/sass": ({"base"}, FMT, set()),
-    "instrument/cubin": ({"base"}, FMT, {"elf", "gelf", "libelf", "elfutils", "dwarf"}),
+    "instrument/cubin": ({"base"}, FMT, {"elf", "zstd"}),
     "capture/bundle": ({"base"}, FMT, {"capnp", "kj", "zstd", "bundle.capnp"}),
     "capture/inject": ({"base", "capture/bundle", "instrument/cubin"}, FMT | {"cuda", "cupti"}, set()),
     "instrument": ({"base", "instrument/sass", "instrument/cubin", "trace/wire"}, FMT, set()),
@@ -30,7 +30,7 @@ TABLE = {
 }
 # Headers outside every room that any room may use.
 STANDARD = re.compile(r"^[a-z0-9_]+$")
-POSIX = re.compile(r"^(sys/|unistd|fcntl|dlfcn|poll|signal|spawn|errno|pthread|cxxabi|elf|link)")
+POSIX = re.compile(r"^(sys/|unistd|fcntl|dlfcn|poll|signal|spawn|errno|pthread|cxxabi|elf|link|regex)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 

@@ -50,11 +50,21 @@ Status set_register_count(Image& image, const KernelInfo& kernel, uint32_t count
 
 // Rewrites every instruction offset that the metadata of `kernel` holds. `map` gives, for an old offset, the new offsets
 // (several when the code exists in several copies; empty is an error of the caller for offsets that name an
-// instruction). Covers: EIATTR lists with offsets (0x1c 0x28 0x29 0x2e 0x31 0x34 0x39 0x44 0x46 0x55 and the rest of the
-// table), FUNC symbols in the section (value and size), relocations (offset, and addend where the symbol is this text),
-// .nv.callgraph needs nothing, line tables (.debug_line, .nv_debug_line_sass) and .debug_frame.
-// What can not be mapped is an unsupported error that names the attribute or section, or is dropped where that is
-// harmless (debug sections), and then listed in `dropped`.
+// instruction). May be called before or after the new bytes of the section are set. Covers:
+//   - EIATTR lists with offsets (eiattr.def: 0x1c 0x28 0x29 0x2e 0x31 0x34 0x39 0x44 0x46 0x55 and the rest): first all
+//     entries of the primary copy, then all entries of the next one;
+//   - symbols in the section (value and size). The kernel's own symbol stays at 0 and covers the whole new section: what
+//     was put in front of its first instruction belongs to it;
+//   - relocations: offset, once for each copy; addend where it names a position in this text, also from other sections.
+//     Addend 0 against a function stays the function;
+//   - .debug_line, .nv_debug_line_sass: rewritten, with a sequence for each copy; .debug_frame: function ranges and frame
+//     changes of the primary copy.
+// .nv.callgraph needs nothing. Jump tables in constant banks and immediates in code are the caller's.
+// A debug section that can not be rewritten is kept verbatim and listed in `dropped` with the reason: the loader does not
+// read it, emptying it would leave relocations and headers that point into nothing, and what it says is of the old code,
+// which a tool can find out from this list only. So are mercury capsules (sm_100 and later), which describe the old code.
+// Anything else that can not be mapped is an error that names the attribute or section (unsupported; bad_input when the
+// metadata contradicts the code). After an error the image is half changed: drop it.
 struct MovedCode {
   std::function<std::vector<uint32_t>(uint32_t old_offset)> instruction;  // all copies, first the primary
   std::function<uint32_t(uint32_t old_offset)> boundary;                  // for ends of functions and of the section

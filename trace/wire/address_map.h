@@ -25,6 +25,7 @@ struct Block {
 struct Site {                  // pair probe
   uint32_t pc = 0;             // original offset of the instruction between the clocks
   bool edge = false;           // the instruction ends a block: edge_begin / edge_end records
+  uint32_t overhead_cycles = 0;// edge: cycles of probe code between the first clock and the instruction, at least
 };
 
 struct SlotLayout {
@@ -43,7 +44,8 @@ struct AddressMap {
   std::vector<Block> blocks;
   std::vector<Site> sites;
   SlotLayout layout;
-  // Original offset of each spliced instruction (parallel to the primary copy), or `inserted`.
+  // Original offset of each word of the spliced section, or `inserted`. With CTA sampling the instrumented code comes
+  // first and the untouched copy behind it: an original offset then stands twice.
   static constexpr uint32_t inserted = 0xffffffff;
   std::vector<uint32_t> original_of_new;
 };

@@ -19,11 +19,11 @@
 //   block   { word0, mask, clock_lo, clock_hi }
 //   inst    { word0, mask, clock[0], clock[1] } { clock[2] ... clock[5] } ...   one 32-bit clock before each instruction
 //   pair    { word0, mask, clock before, clock after }
-//   edge    { word0, mask, clock, unspecified }            one half of a pair that spans a branch
+//   edge    { word0, mask, clock_lo, clock_hi }            one half of a pair that spans a branch
 //
 //   word0 = kind << 28 | index      index: block number, or site number
 //
-// Words of the last chunk of an `inst` record that hold no clock are unspecified.
+// Words of the last chunk of an `inst` record that hold no clock are unspecified; so is everything behind them.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,88 @@
+#include "instrument/blocks.h"
+
+#include <algorithm>
+
+namespace xtrace::instrument {
+namespace {
+
+using sass::Effects;
+using sass::Flow;
+
+// BSSY only notes who takes part in a later reconvergence: nobody changes path there.
+bool ends_block(const Effects& fx) {
+  return fx.flow != Flow::next || (fx.may_switch_path && !fx.is_bssy_target) || !fx.falls_through;
+}
+
+std::vector<bool> find_leaders(const Code& code) {
+  std::vector<bool> leader(code.insts.size() + 1, false);
+  for (const Function& f : code.functions) leader[f.entry] = true;
+  for (InstIndex i = 0; i < code.insts.size(); ++i) {
+    if (!code.reachable[i]) continue;
+    const Effects& fx = code.insts[i].fx;
+    if (fx.target) leader[code.index(static_cast<uint32_t>(*fx.target))] = true;
+    if (ends_block(fx)) leader[i + 1] = true;
+  }
+  for (const JumpTable& t : code.jump_tables)
+    for (InstIndex target : t.targets) leader[target] = true;
+  return leader;
+}
+
+// A block can be executed twice by one warp exactly when the block graph has a cycle. Depth-first search, iterative.
+bool has_cycle(const std::vector<std::vector<uint32_t>>& successors) {
+  enum : uint8_t { fresh, open, done };
+  std::vector<uint8_t> state(successors.size(), fresh);
+  std::vector<std::pair<uint32_t, size_t>> stack;
+  for (uint32_t root = 0; root < successors.size(); ++root) {
+    if (state[root] != fresh) continue;
+    stack.push_back({root, 0});
+    state[root] = open;
+    while (!stack.empty()) {
+      auto& [b, next] = stack.back();
+      if (next == successors[b].size()) {
+        state[b] = done;
+        stack.pop_back();
+        continue;
+      }
+      const uint32_t s = successors[b][next++];
+      if (state[s] == open) return true;
+      if (state[s] == fresh) {
+        state[s] = open;
+        stack.push_back({s, 0});
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Blocks find_blocks(const Code& code) {
+  Blocks out;
+  out.block_of.assign(code.insts.size(), Blocks::none);
+  const std::vector<bool> leader = find_leaders(code);
+  for (InstIndex i = 0; i < code.insts.size(); ++i) {
+    if (!code.reachable[i]) continue;
+    const bool starts = leader[i] || i == 0 || !code.reachable[i - 1] || out.blocks.empty() ||
+                        out.blocks.back().count == max_block_instructions;
+    if (starts) out.blocks.push_back({i, 0});
+    ++out.blocks.back().count;
+    out.block_of[i] = static_cast<uint32_t>(out.blocks.size() - 1);
+  }
+  out.successors.resize(out.blocks.size());
+  for (uint32_t b = 0; b < out.blocks.size(); ++b) {
+    for (InstIndex s : code.successors(out.blocks[b].last())) out.successors[b].push_back(out.block_of[s]);
+    std::sort(out.successors[b].begin(), out.successors[b].end());
+    out.successors[b].erase(std::unique(out.successors[b].begin(), out.successors[b].end()), out.successors[b].end());
+  }
+  out.cyclic = has_cycle(out.successors);
+  constexpr uint32_t deepest = 8 * 8 * 8 * 8;
+  out.loop_weight.assign(out.blocks.size(), 1);
+  for (uint32_t b = 0; b < out.blocks.size(); ++b)
+    for (uint32_t s : out.successors[b])
+      if (s <= b && code.insts[out.blocks[b].last()].fx.flow == Flow::branch)
+        for (uint32_t inside = s; inside <= b; ++inside)
+          out.loop_weight[inside] = std::min(deepest, out.loop_weight[inside] * 8);
+  return out;
+}
+
+}  // namespace xtrace::instrument

@@ -1,0 +1,34 @@
+// Probe blocks: maximal runs of instructions that one set of lanes executes together and in a row. A block ends where
+// control may leave (branch, call, return, exit), where somebody may enter, and where a diverged warp may go on with
+// another path (BSYNC, WARPSYNC, BAR, ...): a record may not span such a point, because the other path moves the
+// warp's cursor.
+#pragma once
+
+#include <vector>
+
+#include "instrument/code.h"
+
+namespace xtrace::instrument {
+
+// Longest block, in instructions: bounds the size of an `inst` record to 1 KiB. Longer runs are cut.
+constexpr uint32_t max_block_instructions = 254;
+
+struct ProbeBlock {
+  InstIndex first = 0;
+  uint32_t count = 0;
+  InstIndex last() const { return first + count - 1; }
+};
+
+struct Blocks {
+  static constexpr uint32_t none = 0xffffffff;
+  std::vector<ProbeBlock> blocks;     // in code order, reachable code only
+  std::vector<uint32_t> block_of;     // by instruction; none for unreachable
+  std::vector<std::vector<uint32_t>> successors;
+  std::vector<uint32_t> loop_weight;  // 8^(number of retreating edges that span the block), capped: a static guess of
+                                      // how hot it is
+  bool cyclic = false;                // some block can reach itself (a loop, or a function called from two places)
+};
+
+Blocks find_blocks(const Code& code);
+
+}  // namespace xtrace::instrument

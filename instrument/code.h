@@ -1,0 +1,66 @@
+// The code of one kernel, decoded: every instruction of its .text section with its effects, the functions in it, and the
+// places where code offsets hide outside the instructions (jump tables, return addresses). Building it is where a kernel
+// that can not be understood is refused, by name and pc.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "instrument/cubin/kernel_info.h"
+#include "instrument/sass/effects.h"
+
+namespace xtrace::instrument {
+
+using InstIndex = uint32_t;   // instruction number in the section: pc / 16
+
+struct CodeInst {
+  sass::RawInst raw;
+  sass::Effects fx;
+};
+
+// `MOV Rd, <return offset>` in front of a CALL.REL: the only place where the return address stands (sass.md 6.3).
+struct ReturnAddress {
+  InstIndex call = 0, mov = 0;
+};
+
+// `LDC Rd, c[0x2][Ra + table]` ... `BRX Rd`: a run of code offsets in .nv.constant2.<kernel>.
+struct JumpTable {
+  InstIndex brx = 0, ldc = 0;
+  uint32_t offset = 0;                 // byte offset in the constant bank
+  std::vector<InstIndex> targets;      // one per word, in table order
+};
+
+struct Function {
+  std::string name;
+  InstIndex entry = 0;
+  std::vector<InstIndex> rets;         // RET instructions reached from the entry without following calls
+  std::vector<InstIndex> calls_to_it;  // CALL.REL instructions that target it
+};
+
+struct Code {
+  const sass::Arch* arch = nullptr;
+  std::string kernel;
+  std::vector<CodeInst> insts;
+  std::vector<bool> reachable;         // from the kernel's entry; padding is not
+  std::vector<Function> functions;     // [0] is the kernel itself
+  std::vector<ReturnAddress> return_addresses;
+  std::vector<JumpTable> jump_tables;
+
+  uint32_t pc(InstIndex i) const { return i * sass::inst_bytes; }
+  InstIndex index(uint32_t pc) const { return pc / sass::inst_bytes; }
+  uint32_t bytes() const { return pc(static_cast<InstIndex>(insts.size())); }
+
+  // Instructions that may execute next after i, jumps and returns included. Calls lead to the callee only; returns lead
+  // to every return point of every call of that function.
+  std::vector<InstIndex> successors(InstIndex i) const;
+};
+
+// Reads the section of `kernel`. Refuses (unsupported): unknown instructions on reachable paths, indirect branches
+// without a proven jump table, calls that leave the section, return addresses that can not be found.
+Result<Code> read_code(const cubin::Image& image, const cubin::KernelInfo& info);
+
+// "kernel@0x1a0: LDG.E R0, desc[UR4][R2.64]" for messages.
+std::string where(const Code& code, InstIndex i);
+
+}  // namespace xtrace::instrument

@@ -1,0 +1,36 @@
+// A run of probe instructions with their scheduling. put() states how many cycles must pass before whatever follows
+// may issue; longer waits than one instruction can express become NOPs.
+#pragma once
+
+#include <vector>
+
+#include "instrument/sass/inst.h"
+
+namespace xtrace::instrument {
+
+// Cycles that must lie between a producer and its consumer, from vendor code and the latency tables of sass.md 5.1; each
+// is at least the smallest distance that 4.6 M instructions of vendor code keep.
+namespace latency {
+constexpr unsigned vector_to_vector = 6;     // ALU result to ALU
+constexpr unsigned vector_to_memory = 6;     // ALU or CS2R result to address or data of a store
+constexpr unsigned predicate_to_guard = 13;
+constexpr unsigned uniform_to_uniform = 4;   // UIADD3, ULOP3 to uniform ALU
+constexpr unsigned uniform_to_vector = 12;   // uniform ALU to a vector or memory instruction
+constexpr unsigned r2ur_to_use = 15;
+constexpr unsigned scoreboard_visible = 2;   // from an instruction that sets a scoreboard to one that waits on it
+}  // namespace latency
+
+struct Schedule {
+  unsigned stall = 1;          // cycles before the next instruction; any number >= 1
+  uint8_t wait_mask = 0;
+  uint8_t write_barrier = sass::Control::no_barrier;
+  uint8_t read_barrier = sass::Control::no_barrier;
+};
+
+using Sequence = std::vector<sass::RawInst>;
+
+void put(Sequence& seq, sass::RawInst inst, const Schedule& schedule = {});
+// Sum of the stall counts: cycles that pass at least between the first instruction and what follows the sequence.
+unsigned least_cycles(const Sequence& seq);
+
+}  // namespace xtrace::instrument

@@ -1,0 +1,83 @@
+#include "instrument/slot_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "base/bytes.h"
+#include "base/check.h"
+
+namespace xtrace::instrument {
+namespace {
+
+constexpr uint64_t buffer_alignment = 2ull << 20;
+constexpr uint32_t smallest_slot = 64;
+
+// Room for lead and records, and one chunk so that a full slot's cursor is not 0 again under the mask.
+uint32_t slot_size(uint32_t lead, uint32_t bytes) {
+  const uint64_t need = uint64_t{lead} + bytes + wire::chunk_bytes;
+  XT_CHECK(need <= (1ull << 31), "a slot above 2 GiB");
+  return std::bit_ceil(std::max(smallest_slot, static_cast<uint32_t>(need)));
+}
+
+}  // namespace
+
+SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bool wraps, uint64_t stride_budget) {
+  SlotPlan plan;
+  wire::SlotLayout& l = plan.layout;
+  l.warps = static_cast<uint32_t>(bytes.size());
+  l.lead_bytes = largest_record;
+  l.wraps = wraps;
+  const uint32_t most = bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+  const uint32_t equal = slot_size(l.lead_bytes, most);
+  const uint64_t headers = align_up(bytes.size() * sizeof(wire::WarpHeader), 128);
+  if (uint64_t{equal} * bytes.size() <= stride_budget) {
+    l.slot_bytes = equal;
+    l.slots = align_up(headers, equal);
+    plan.total_bytes = l.slots + uint64_t{equal} * bytes.size() + l.lead_bytes;
+    plan.slot_alignment = equal;
+    if (equal > buffer_alignment) plan.total_bytes += equal;
+    return plan;
+  }
+  // Largest first: every slot is then aligned to its own size without gaps. Warps without records get no slot of their
+  // own: they share an empty one, which their code never writes.
+  l.table = headers;
+  plan.entries.resize(bytes.size());
+  std::vector<uint32_t> order(bytes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return bytes[a] > bytes[b]; });
+  uint64_t at = align_up(l.table + bytes.size() * sizeof(wire::SlotEntry), equal);
+  l.slots = at;
+  for (uint32_t w : order) {
+    const uint32_t size = slot_size(l.lead_bytes, bytes[w]);
+    plan.entries[w] = {at, size - 1, 0};
+    if (bytes[w] != 0) at += size;
+  }
+  plan.total_bytes = at + slot_size(l.lead_bytes, 0) + l.lead_bytes;
+  plan.slot_alignment = equal;
+  if (plan.slot_alignment > buffer_alignment) plan.total_bytes += plan.slot_alignment;
+  return plan;
+}
+
+SlotPlan plan_counters(uint32_t warps, uint32_t blocks) {
+  SlotPlan plan;
+  plan.layout.warps = warps;
+  plan.layout.counters = align_up(uint64_t{warps} * sizeof(wire::WarpHeader), 128);
+  plan.total_bytes = plan.layout.counters + uint64_t{blocks} * sizeof(wire::BlockCount);
+  return plan;
+}
+
+void place(SlotPlan& plan, uint64_t address) {
+  XT_CHECK(address % buffer_alignment == 0, "trace buffers start on 2 MiB boundaries");
+  wire::SlotLayout& l = plan.layout;
+  XT_CHECK(l.headers == 0, "a slot plan is placed once");
+  l.headers = address;
+  if (l.table != 0) l.table += address;
+  if (l.counters != 0) l.counters += address;
+  if (l.slots == 0) return;
+  const uint64_t moved = align_up(address + l.slots, plan.slot_alignment) - l.slots;
+  l.slots += moved;
+  for (wire::SlotEntry& e : plan.entries) e.address += moved;
+}
+
+}  // namespace xtrace::instrument

@@ -1,0 +1,29 @@
+// Sizes the slots from the counting replay.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "trace/wire/address_map.h"
+
+namespace xtrace::instrument {
+
+struct SlotPlan {
+  wire::SlotLayout layout;                 // addresses relative to 0 until place() is called
+  std::vector<wire::SlotEntry> entries;    // table mode only
+  uint64_t total_bytes = 0;                // headers, table, slots, guard, and room to align the slots
+  uint64_t slot_alignment = 1;             // size of the largest slot
+};
+
+// `bytes[w]`: what warp w was counted to write; 0 for warps that are not sampled. `largest_record`: in bytes.
+// Every slot is a power of two above lead + bytes. Stride mode (no table load in the prologue) when equal slots cost at
+// most `stride_budget` bytes, else one slot size per warp by a table.
+SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bool wraps, uint64_t stride_budget);
+// Layout of a counting pass: headers and one BlockCount per block.
+SlotPlan plan_counters(uint32_t warps, uint32_t blocks);
+
+// Fixes the addresses once the buffer has one. `address` must be aligned to 2 MiB.
+void place(SlotPlan& plan, uint64_t address);
+
+}  // namespace xtrace::instrument

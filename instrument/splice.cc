@@ -1,0 +1,245 @@
+// The pipeline: read -> blocks -> liveness -> scratch -> probes -> prologue and layout -> metadata -> verify.
+#include <algorithm>
+
+#include "instrument/instrument.h"
+#include "instrument/occupancy.h"
+#include "instrument/probes/probes.h"
+#include "instrument/prologue.h"
+#include "instrument/sass/encode.h"
+#include "instrument/sass/print.h"
+#include "instrument/verify.h"
+
+namespace xtrace::instrument {
+namespace {
+
+constexpr uint32_t text_alignment = 128;   // sections of code are whole multiples [vendor code: 9,260 of 9,260]
+
+struct Layout {
+  std::vector<sass::RawInst> words;
+  std::vector<Body> bodies;              // [0] instrumented, [1] untouched copy when CTAs are sampled
+  uint32_t bytes() const { return static_cast<uint32_t>(words.size()) * sass::inst_bytes; }
+};
+
+wire::AddressMap describe(const Code& code, const Blocks& blocks) {
+  wire::AddressMap map;
+  for (uint32_t b = 0; b < blocks.blocks.size(); ++b) {
+    const ProbeBlock& block = blocks.blocks[b];
+    const sass::Effects& last = code.insts[block.last()].fx;
+    map.blocks.push_back({.first_pc = code.pc(block.first),
+                          .instructions = block.count,
+                          .successors = blocks.successors[b],
+                          .indirect = false,
+                          .exits = last.flow == sass::Flow::exit || last.flow == sass::Flow::kill});
+  }
+  return map;
+}
+
+// Appends one copy of every jump table per body to constant bank 2; returns [body][table] byte offsets.
+std::vector<std::vector<uint32_t>> reserve_tables(const Code& code, uint32_t bank_bytes, size_t bodies) {
+  std::vector<std::vector<uint32_t>> offsets(bodies);
+  auto at = static_cast<uint32_t>(align_up(bank_bytes, 8));
+  for (auto& body : offsets)
+    for (const JumpTable& t : code.jump_tables) {
+      body.push_back(at);
+      at = static_cast<uint32_t>(align_up(at + 4 * t.targets.size(), 8));
+    }
+  return offsets;
+}
+
+void write_tables(cubin::Image& image, uint32_t section, const Code& code, const Layout& layout,
+                  const std::vector<std::vector<uint32_t>>& offsets) {
+  Bytes bank = image.sections()[section].data;
+  for (size_t b = 0; b < layout.bodies.size(); ++b)
+    for (size_t t = 0; t < code.jump_tables.size(); ++t) {
+      const JumpTable& table = code.jump_tables[t];
+      const uint64_t end = align_up(offsets[b][t] + 4 * table.targets.size(), 8);
+      if (bank.size() < end) bank.resize(end);
+      for (size_t k = 0; k < table.targets.size(); ++k)
+        write_at(bank, offsets[b][t] + 4 * k, layout.bodies[b].label[table.targets[k]]);
+    }
+  image.set_section_data(section, std::move(bank));
+}
+
+Status write_metadata(cubin::Image& image, const cubin::KernelInfo& info, const Code& code, const Layout& layout,
+                      SpliceReport& report) {
+  const auto index = [&](uint32_t old_offset) { return std::min<uint32_t>(code.index(old_offset),
+                                                                          static_cast<uint32_t>(code.insts.size())); };
+  cubin::MovedCode moved;
+  moved.instruction = [&](uint32_t old_offset) {
+    std::vector<uint32_t> offsets;
+    for (const Body& b : layout.bodies)
+      offsets.push_back(index(old_offset) < code.insts.size() ? b.inst[index(old_offset)] : b.label.back());
+    return offsets;
+  };
+  moved.boundary = [&](uint32_t old_offset) { return layout.bodies[0].label[index(old_offset)]; };
+  moved.new_text_bytes = layout.bytes();
+  XT_TRY(cubin::MovedReport moved_report, cubin::map_code_offsets(image, info, moved));
+  report.notes = std::move(moved_report.dropped);
+  image.set_symbol(info.symbol, 0, layout.bytes());
+  for (const cubin::LocalFunction& f : info.functions) {
+    const Body& b = layout.bodies[0];
+    const uint32_t from = b.label[index(static_cast<uint32_t>(f.offset))];
+    image.set_symbol(f.symbol, from, b.label[index(static_cast<uint32_t>(f.offset + f.size))] - from);
+  }
+  return cubin::set_register_count(image, info, report.new_registers);
+}
+
+Result<Layout> build(const Code& code, const Insertions& insertions, Prologue prologue,
+                     const std::vector<std::vector<uint32_t>>& tables) {
+  Layout layout;
+  const auto prologue_bytes = static_cast<uint32_t>(prologue.words.size()) * sass::inst_bytes;
+  XT_TRY(Body instrumented, lay_out(code, insertions, prologue_bytes, tables[0]));
+  layout.bodies.push_back(std::move(instrumented));
+  if (prologue.branch_to_copy) {
+    const auto base = static_cast<uint32_t>(align_up(prologue_bytes + layout.bodies[0].bytes(), text_alignment));
+    XT_TRY(Body untouched, lay_out(code, Insertions(code.insts.size()), base, tables[1]));
+    layout.bodies.push_back(std::move(untouched));
+    const auto branch_pc = static_cast<uint32_t>(*prologue.branch_to_copy) * sass::inst_bytes;
+    XT_TRY_STATUS(sass::set_target(*code.arch, prologue.words[*prologue.branch_to_copy], branch_pc, base));
+  }
+  layout.words = std::move(prologue.words);
+  for (const Body& b : layout.bodies) {
+    layout.words.resize(b.base / sass::inst_bytes, sass::enc::nop());
+    layout.words.insert(layout.words.end(), b.words.begin(), b.words.end());
+  }
+  layout.words.resize(align_up(layout.bytes(), text_alignment) / sass::inst_bytes, sass::enc::nop());
+  return layout;
+}
+
+SpliceClaims claims_of(const Code& code, const Insertions& insertions, const wire::AddressMap& map,
+                       uint32_t prologue_words) {
+  SpliceClaims claims{map.original_of_new, prologue_words, {}};
+  for (InstIndex i = 0; i < code.insts.size(); ++i)
+    if (!insertions.after[i].empty())
+      claims.words_behind[code.pc(i)] = static_cast<uint32_t>(insertions.after[i].size());
+  return claims;
+}
+
+Status check(ByteView original, const Spliced& spliced, std::string_view kernel) {
+  XT_TRY(const std::vector<Violation> violations, verify_splice(original, spliced.cubin, kernel, spliced.claims));
+  if (violations.empty()) return {};
+  const Violation& v = violations.front();
+  return internal("splice of kernel {} breaks rule {} at {:#x}: {} ({} violations)", kernel, v.rule, v.new_pc, v.text,
+                  violations.size());
+}
+
+const ProbeBody& body_of(ProbeKind probe) {
+  for (const ProbeBody& b : probe_bodies())
+    if (b.kind == probe) return b;
+  XT_CHECK(false, "a probe without a body");
+}
+
+}  // namespace
+
+struct Splicer::Impl {
+  Bytes cubin;
+  LaunchShape shape;
+  cubin::Image image;
+  cubin::KernelInfo info;
+  Code code;
+  Blocks blocks;
+  Liveness liveness;
+  wire::AddressMap map;   // blocks only
+};
+
+Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const LaunchShape& shape) {
+  XT_TRY(cubin::Image image, cubin::Image::parse(bytes));
+  XT_TRY(cubin::KernelInfo info, cubin::kernel_info(image, kernel));
+  XT_TRY(const sass::Arch* arch, sass::find_arch(image.sm()));
+  if (arch->sm != 90) return unsupported("splicing is implemented for sm_90; kernel {} is {}", kernel, arch->name);
+  for (uint8_t attribute : info.unknown_payload_attributes)
+    return unsupported("kernel {} carries EIATTR {:#04x}, which may hold code offsets that xtrace does not know", kernel,
+                       attribute);
+  XT_TRY(Code code, read_code(image, info));
+  Blocks blocks = find_blocks(code);
+  Liveness liveness(code);
+  wire::AddressMap map = describe(code, blocks);
+  Splicer s;
+  s.impl_ = std::make_shared<const Impl>(Impl{Bytes(bytes.begin(), bytes.end()), shape, std::move(image), std::move(info),
+                                              std::move(code), std::move(blocks), std::move(liveness), std::move(map)});
+  return s;
+}
+
+const std::vector<wire::Block>& Splicer::blocks() const { return impl_->map.blocks; }
+bool Splicer::cyclic() const { return impl_->blocks.cyclic; }
+uint32_t Splicer::warps_per_cta() const { return instrument::warps_per_cta(impl_->shape); }
+
+uint32_t Splicer::record_bytes(ProbeKind probe, uint32_t block) const {
+  return body_of(probe).record_bytes(impl_->blocks.blocks[block].count);
+}
+
+uint32_t Splicer::largest_record(ProbeKind probe) const {
+  uint32_t most = 0;
+  for (uint32_t b = 0; b < impl_->blocks.blocks.size(); ++b) most = std::max(most, record_bytes(probe, b));
+  return most;
+}
+
+std::string Splicer::text(OrigPc pc) const {
+  const Code& code = impl_->code;
+  XT_CHECK(code.index(pc.value) < code.insts.size(), "pc inside the kernel");
+  return sass::print(*code.arch, code.insts[code.index(pc.value)].raw, pc.value);
+}
+
+Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout) const {
+  const auto& [cubin, shape, original_image, info, code, blocks, liveness, map] = *impl_;
+  Spliced out;
+  out.map = map;
+  out.map.layout = layout;
+  out.map.layout.warps_per_cta = warps_per_cta();
+  out.map.layout.one_in = plan.one_in;
+  out.map.layout.seed = plan.seed;
+  out.report.original_registers = out.report.new_registers = info.register_count;
+  out.report.original_code_bytes = out.report.new_code_bytes = code.bytes();
+  if (plan.probe == ProbeKind::none) {
+    out.cubin = cubin;
+    return out;
+  }
+  XT_TRY(Scratch scratch, Scratch::plan(code, info, blocks, liveness, shape));
+  Insertions insertions(code.insts.size());
+  ProbeContext context{code, blocks, plan, layout, scratch, insertions, out.map};
+  XT_TRY_STATUS(body_of(plan.probe).insert(context));
+
+  cubin::Image image = original_image;
+  const size_t bodies = plan.one_in > 1 ? 2 : 1;
+  const auto bank = info.constant_sections.find(2);
+  const auto bank_bytes = bank == info.constant_sections.end()
+                              ? 0
+                              : static_cast<uint32_t>(image.sections()[bank->second].data.size());
+  const auto tables = reserve_tables(code, bank_bytes, bodies);
+  XT_TRY(const Layout spliced, build(code, insertions, build_prologue(shape, plan, layout, scratch.uniform()), tables));
+
+  out.report.new_registers = scratch.register_count();
+  out.report.fresh_registers = scratch.fresh_registers();
+  out.report.new_code_bytes = spliced.bytes();
+  for (const Sequence& s : insertions.before) out.report.sites += !s.empty();
+  for (const Sequence& s : insertions.after) out.report.sites += !s.empty();
+  if (!code.jump_tables.empty()) write_tables(image, bank->second, code, spliced, tables);
+  Bytes text;
+  text.reserve(spliced.bytes());
+  for (const sass::RawInst& w : spliced.words) append(text, w);
+  image.set_section_data(info.text_section, std::move(text));
+  XT_TRY_STATUS(write_metadata(image, info, code, spliced, out.report));
+  XT_TRY(out.cubin, image.write());
+
+  out.map.original_of_new.assign(spliced.words.size(), wire::AddressMap::inserted);
+  for (const Body& b : spliced.bodies)
+    std::copy(b.original.begin(), b.original.end(), out.map.original_of_new.begin() + b.base / sass::inst_bytes);
+  out.claims = claims_of(code, insertions, out.map, spliced.bodies[0].base / sass::inst_bytes);
+  XT_TRY_STATUS(check(cubin, out, info.name));
+  return out;
+}
+
+Result<Spliced> splice(ByteView cubin, std::string_view kernel, const LaunchShape& shape, const Plan& plan,
+                       const wire::SlotLayout& layout) {
+  if (plan.probe == ProbeKind::none) {
+    XT_TRY(const cubin::Image image, cubin::Image::parse(cubin));
+    XT_TRY_STATUS(cubin::kernel_info(image, kernel));
+    Spliced out;
+    out.cubin.assign(cubin.begin(), cubin.end());
+    return out;
+  }
+  XT_TRY(const Splicer splicer, Splicer::create(cubin, kernel, shape));
+  return splicer.splice(plan, layout);
+}
+
+}  // namespace xtrace::instrument

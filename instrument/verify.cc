@@ -1,0 +1,264 @@
+#include "instrument/verify.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/bits.h"
+#include "instrument/sass/print.h"
+#include "instrument/scratch.h"
+#include "instrument/verify_state.h"
+#include "trace/wire/address_map.h"
+
+namespace xtrace::instrument {
+namespace {
+
+constexpr BitRange mov_imm_field = bits(63, 32), ldc_offset_field = bits(53, 38);
+
+struct Checker {
+  const SpliceView& v;
+  const cubin::Image& old_image;
+  const cubin::Image& new_image;
+  const cubin::KernelInfo& old_info;
+  const cubin::KernelInfo& new_info;
+  Violations& out;
+
+  void fail(std::string_view rule, uint32_t word, std::string text) {
+    out.push_back({rule, v.pc(word), std::move(text)});
+  }
+  std::string text(uint32_t word) const { return sass::print(*v.old.arch, v.words[word], v.pc(word)); }
+
+  void originals();
+  void original_bits(const Copy& copy, InstIndex i);
+  void jump_tables(const Copy& copy);
+  void inserted_code();
+  void control_words();
+  void metadata();
+};
+
+void Checker::originals() {
+  for (const Copy& copy : v.copies) {
+    for (InstIndex i = 0; i < v.old.insts.size(); ++i) original_bits(copy, i);
+    for (const ReturnAddress& r : v.old.return_addresses) {
+      const uint32_t found = static_cast<uint32_t>(get_bits(v.words[copy.at[r.mov]], mov_imm_field));
+      const uint32_t expected = v.pc(copy.label[r.call + 1]);
+      if (found != expected)
+        fail("return-address", copy.at[r.mov],
+             fmt::format("the call at {:#x} returns to {:#x}, expected {:#x}", v.old.pc(r.call), found, expected));
+    }
+    jump_tables(copy);
+  }
+}
+
+// Undoes what the splicer may change and compares the rest bit for bit.
+void Checker::original_bits(const Copy& copy, InstIndex i) {
+  const uint32_t word = copy.at[i];
+  sass::RawInst w = v.words[word];
+  const sass::RawInst& original = v.old.insts[i].raw;
+  const sass::Effects& fx = v.old.insts[i].fx;
+  if (fx.target && v.old.index(static_cast<uint32_t>(*fx.target)) < v.old.insts.size()) {
+    const uint32_t expected = v.pc(copy.label[v.old.index(static_cast<uint32_t>(*fx.target))]);
+    if (!v.effects[word].target || *v.effects[word].target != expected)
+      fail("branch-target", word,
+           fmt::format("{} goes to {:#x}, expected {:#x} (original target {:#x})", text(word),
+                       v.effects[word].target.value_or(-1), expected, *fx.target));
+    if (!sass::set_target(*v.old.arch, w, v.old.pc(i), *fx.target)) return;
+  }
+  if (const auto base = sass::register_branch_base(*v.old.arch, original, v.old.pc(i))) {
+    const auto found = sass::register_branch_base(*v.old.arch, w, v.pc(word));
+    if (!found || *found != *base)
+      fail("branch-target", word, fmt::format("{} is relative to {:#x}, expected {:#x}", text(word),
+                                              found.value_or(-1), *base));
+    if (!sass::set_register_branch_base(*v.old.arch, w, v.old.pc(i), *base)) return;
+  }
+  for (const ReturnAddress& r : v.old.return_addresses)
+    if (r.mov == i) set_bits(w, mov_imm_field, get_bits(original, mov_imm_field));
+  for (const JumpTable& t : v.old.jump_tables)
+    if (t.ldc == i) set_bits(w, ldc_offset_field, get_bits(original, ldc_offset_field));
+
+  sass::Control c = sass::get_control(w);
+  const sass::Control o = sass::get_control(original);
+  if ((o.wait_mask & ~c.wait_mask) != 0)
+    fail("original-bits", word, fmt::format("{} no longer waits for scoreboards {:#x}", text(word),
+                                            o.wait_mask & ~c.wait_mask));
+  c.wait_mask = o.wait_mask;
+  if (c.reuse == 0 && o.keep_issuing) c.reuse = o.reuse;
+  sass::set_control(w, c);
+  if (w != original)
+    fail("original-bits", word, fmt::format("{:016x}:{:016x} instead of {:016x}:{:016x} ({}) from {:#x}", w.hi, w.lo,
+                                            original.hi, original.lo, text(word), v.old.pc(i)));
+}
+
+void Checker::jump_tables(const Copy& copy) {
+  for (const JumpTable& t : v.old.jump_tables) {
+    const auto bank = new_info.constant_sections.find(2);
+    const uint32_t word = copy.at[t.ldc];
+    if (bank == new_info.constant_sections.end()) return fail("jump-table", word, "constant bank 2 is gone");
+    const uint64_t offset = get_bits(v.words[word], ldc_offset_field);
+    for (size_t k = 0; k < t.targets.size(); ++k) {
+      const auto entry = read_at<uint32_t>(new_image.sections()[bank->second].data, offset + 4 * k, "jump table");
+      const uint32_t expected = v.pc(copy.label[t.targets[k]]);
+      if (!entry || *entry != expected)
+        fail("jump-table", word, fmt::format("entry {} of the table at c[0x2][{:#x}] is {:#x}, expected {:#x}", k, offset,
+                                             entry.value_or(0xffffffff), expected));
+    }
+  }
+}
+
+void Checker::inserted_code() {
+  const Liveness live(v.old);
+  const uint32_t own = v.old_registers > reserved_registers ? v.old_registers - reserved_registers : 0;
+  const sass::RegSet free_uniform = live.untouched_uniform();
+  uint8_t counted = 0;
+  for (InstIndex i = 0; i < v.old.insts.size(); ++i)
+    if (v.old.reachable[i] && v.old.insts[i].fx.uses_scoreboard_count && v.old.insts[i].fx.depbar_scoreboard < 6)
+      counted |= static_cast<uint8_t>(1u << v.old.insts[i].fx.depbar_scoreboard);
+  for (uint32_t k = 0; k < v.words.size(); ++k) {
+    if (!v.is_inserted(k) || v.next_original[k] == SpliceView::inserted) continue;
+    const sass::Effects& fx = v.effects[k];
+    if (!fx.known) {
+      fail("original-order", k, "inserted word is no known instruction");
+      continue;
+    }
+    const InstIndex at = v.next_original[k];
+    // In the prologue no original instruction has run yet, and no vector register or predicate holds a value: a kernel
+    // loads even its stack pointer itself [sass.md 3.3].
+    const bool prologue = k < v.prologue_words;
+    const sass::RegSet writable = prologue ? sass::RegSet{}.set() : live.writable_before(at, own);
+    const auto writable_pred = prologue ? sass::PredSet{0x7f} : live.writable_predicates_before(at);
+    for (uint32_t r = 0; r < 255; ++r) {
+      if (fx.def.gpr.test(r) && r < own && !writable.test(r))
+        fail("register-clobber", k, fmt::format("{} writes R{}, which is in use in front of {}", text(k), r,
+                                                where(v.old, at)));
+      if ((fx.def.gpr.test(r) || fx.use.gpr.test(r)) && r + reserved_registers >= v.new_registers)
+        fail("register-limit", k, fmt::format("{} uses R{} with a register count of {}", text(k), r, v.new_registers));
+      if (fx.def.ur.test(r) && !free_uniform.test(r))
+        fail("register-clobber", k, fmt::format("{} writes UR{}, which the kernel uses", text(k), r));
+    }
+    if ((fx.def.pred & ~writable_pred) != 0 || fx.def.upred != 0)
+      fail("register-clobber", k, fmt::format("{} writes a predicate that is in use in front of {}", text(k),
+                                              where(v.old, at)));
+    const sass::Control c = sass::get_control(v.words[k]);
+    for (uint8_t barrier : {c.write_barrier, c.read_barrier})
+      if (barrier < 6 && (counted >> barrier & 1))
+        fail("scoreboard-count", k, fmt::format("{} signals SB{}, on which the kernel counts groups", text(k), barrier));
+    if (fx.target && !(prologue && v.copies.size() == 2 && *fx.target == v.pc(v.copies[1].label[0])))
+      fail("branch-target", k, fmt::format("inserted branch {} does not go to the untouched copy", text(k)));
+  }
+}
+
+void Checker::control_words() {
+  for (uint32_t k = 0; k < v.words.size(); ++k) {
+    const sass::Control c = sass::get_control(v.words[k]);
+    const bool changed = v.is_inserted(k) || v.words[k] != v.old.insts[v.origin[k]].raw;
+    if (changed && !sass::is_legal(c)) fail("control-word", k, "illegal control word: " + sass::print_control(v.words[k]));
+    const bool before_insertion = k + 1 < v.words.size() && v.is_inserted(k + 1) &&
+                                  v.next_original[k + 1] != SpliceView::inserted;
+    if (!v.is_inserted(k) && before_insertion && c.keep_issuing && c.reuse != 0)
+      fail("control-word", k, "operand reuse in front of inserted code: " + text(k));
+  }
+}
+
+void Checker::metadata() {
+  if (v.new_registers < v.old_registers)
+    fail("metadata", 0, fmt::format("register count fell from {} to {}", v.old_registers, v.new_registers));
+  if (new_image.symbols()[new_info.symbol].size != v.words.size() * sass::inst_bytes)
+    fail("metadata", 0, fmt::format("symbol size {:#x}, section size {:#x}",
+                                    new_image.symbols()[new_info.symbol].size, v.words.size() * sass::inst_bytes));
+  if (!new_info.info_section) return;
+  const auto records = new_image.info_records(*new_info.info_section);
+  if (!records) return fail("metadata", 0, records.error().message);
+  constexpr uint8_t exit_offsets = 0x1c;
+  std::set<uint32_t> listed, present;
+  for (const cubin::InfoRecord& r : *records)
+    if (r.attribute == exit_offsets)
+      for (size_t at = 0; at + 4 <= r.payload.size(); at += 4)
+        listed.insert(*read_at<uint32_t>(r.payload, at, "exit offset"));
+  for (uint32_t k = 0; k < v.words.size(); ++k)
+    if (v.effects[k].flow == sass::Flow::exit) present.insert(v.pc(k));
+  if (listed != present)
+    fail("metadata", 0, fmt::format("{} EXIT offsets listed, {} EXIT instructions present", listed.size(),
+                                    present.size()));
+}
+
+// Builds the view; false (with a violation) when the claims do not describe complete copies.
+bool find_copies(SpliceView& v, const SpliceClaims& claims, Violations& out) {
+  const auto n = static_cast<uint32_t>(v.old.insts.size());
+  if (claims.original_of_new.size() != v.words.size()) {
+    out.push_back({"original-order", 0, fmt::format("claims cover {} words, the section has {}",
+                                                    claims.original_of_new.size(), v.words.size())});
+    return false;
+  }
+  v.origin.assign(v.words.size(), SpliceView::inserted);
+  v.copy_of.assign(v.words.size(), 0);
+  v.next_original.assign(v.words.size(), SpliceView::inserted);
+  uint32_t expected = n, run_start = 0;
+  for (uint32_t k = 0; k < v.words.size(); ++k) {
+    const uint32_t claim = claims.original_of_new[k];
+    if (claim == wire::AddressMap::inserted) continue;
+    if (expected == n) {
+      v.copies.push_back({});
+      expected = 0;
+    }
+    if (claim != expected * sass::inst_bytes) {
+      out.push_back({"original-order", v.pc(k), fmt::format("original {:#x} where {:#x} was expected", claim,
+                                                            expected * sass::inst_bytes)});
+      return false;
+    }
+    Copy& copy = v.copies.back();
+    uint32_t label = run_start;
+    if (expected == 0) {
+      label = v.copies.size() == 1 ? claims.prologue_words : k;
+    } else {
+      const auto behind = claims.words_behind.find((expected - 1) * sass::inst_bytes);
+      if (behind != claims.words_behind.end() && v.copies.size() == 1) label += behind->second;
+    }
+    if (label > k) {
+      out.push_back({"original-order", v.pc(k), "more words claimed behind an instruction than there are"});
+      return false;
+    }
+    copy.label.push_back(label);
+    copy.at.push_back(k);
+    v.origin[k] = expected;
+    v.copy_of[k] = static_cast<uint32_t>(v.copies.size() - 1);
+    for (uint32_t w = run_start; w < k; ++w) v.next_original[w] = expected;
+    ++expected;
+    run_start = k + 1;
+  }
+  if (expected != n || v.copies.empty()) {
+    out.push_back({"original-order", 0, fmt::format("{} of {} original instructions found", expected % n, n)});
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced, std::string_view kernel,
+                                             const SpliceClaims& claims) {
+  XT_TRY(const cubin::Image old_image, cubin::Image::parse(original));
+  XT_TRY_IN(const cubin::Image new_image, cubin::Image::parse(spliced), "in the spliced cubin");
+  XT_TRY(const cubin::KernelInfo old_info, cubin::kernel_info(old_image, kernel));
+  XT_TRY_IN(const cubin::KernelInfo new_info, cubin::kernel_info(new_image, kernel), "in the spliced cubin");
+  SpliceView v;
+  XT_TRY(v.old, read_code(old_image, old_info));
+  v.old_registers = old_info.register_count;
+  v.new_registers = new_info.register_count;
+  v.prologue_words = claims.prologue_words;
+  const ByteView text = new_image.sections()[new_info.text_section].data;
+  for (uint64_t at = 0; at + sass::inst_bytes <= text.size(); at += sass::inst_bytes) {
+    XT_TRY(sass::RawInst w, read_at<sass::RawInst>(text, at, "instruction"));
+    v.effects.push_back(sass::effects(*v.old.arch, w, static_cast<uint32_t>(at)));
+    v.words.push_back(w);
+  }
+  Violations out;
+  if (!find_copies(v, claims, out)) return out;
+  Checker checker{v, old_image, new_image, old_info, new_info, out};
+  checker.originals();
+  checker.inserted_code();
+  checker.control_words();
+  checker.metadata();
+  check_hazards(v, out);
+  return out;
+}
+
+}  // namespace xtrace::instrument

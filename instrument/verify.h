@@ -1,0 +1,49 @@
+// The splice verifier: takes the original cubin, the spliced one, and the splicer's claim of which word came from where, and
+// checks that the second does what the first did. It decodes both again, shares no state with the splicer, and runs on
+// every splice. Rules, by name:
+//
+//   original-order      every original instruction is there, once per copy, in order
+//   original-bits       and unchanged but for: reuse bits, added waits, branch immediates, return addresses in MOVs,
+//                       offsets of jump-table loads
+//   branch-target       every relative target is the label of the original target
+//   return-address      every return address is where the call's continuation went
+//   jump-table          every entry of every copied table is the label of the original entry
+//   register-clobber    inserted code writes no register that is live, may still be read by an earlier instruction, or
+//                       awaits a result; no uniform register and no predicate that the original uses
+//   register-limit      no register at or above the register count less the two reserved ones
+//   scoreboard-count    inserted code signals no scoreboard that DEPBAR counts in groups
+//   store-overwritten   no register of an inserted store is written before its scoreboard was waited for
+//   record-clobbered    no original instruction writes a register between a probe's value and the store of it
+//   result-too-early    inserted code reads no result before its latency or scoreboard allows it
+//   control-word        legal stall, yield and reuse combinations; no reuse in front of an insertion
+//   metadata            EXIT offsets list every EXIT; register count, symbol and section sizes agree
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+namespace xtrace::instrument {
+
+struct Violation {
+  std::string_view rule;
+  uint32_t new_pc = 0;
+  std::string text;        // what was expected, what was found
+};
+
+// What the splicer says it did.
+struct SpliceClaims {
+  std::vector<uint32_t> original_of_new;         // as in wire::AddressMap, all copies
+  uint32_t prologue_words = 0;                   // in front of the first copy and its first label
+  std::map<uint32_t, uint32_t> words_behind;     // original offset -> inserted words behind it that jumps do not reach
+};
+
+// An Error only when a cubin can not be read at all.
+Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced, std::string_view kernel,
+                                             const SpliceClaims& claims);
+
+}  // namespace xtrace::instrument

@@ -1,0 +1,219 @@
+// Timing rules of inserted code, by a forward data-flow over the new words. The state in front of a word says what may
+// still be under way on some path to it:
+//
+//   store_reads[sb]   registers that an inserted store has not read yet, released by scoreboard sb
+//   results[sb]       registers that wait for a result under scoreboard sb (S2R, LDG of the prologue)
+//   countdowns        cycles until a fixed-latency result of inserted code may be used, by kind of user
+//   probe_value       registers whose last writer on every path is inserted code
+//
+// Thresholds are the smallest distances in vendor code or the table's upper bound where vendor code is no guide
+// (sass.md 5.1); they are written down here again, on purpose, and not taken from sequence.h.
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include "instrument/sass/print.h"
+#include "instrument/verify_state.h"
+
+namespace xtrace::instrument {
+namespace {
+
+using sass::RegSet;
+
+struct Countdown {
+  std::array<uint8_t, 256> vector_alu{}, vector_memory{};   // vector register -> use by ALU / by memory instruction
+  std::array<uint8_t, 64> uniform_alu{}, uniform_other{};   // uniform register -> uniform ALU / vector or memory
+  std::array<uint8_t, 7> guard{};                           // predicate -> guard
+};
+
+struct State {
+  std::array<RegSet, 6> store_reads, results;
+  Countdown left;
+  RegSet probe_value;
+  bool visited = false;
+};
+
+template <typename A>
+bool raise(A& to, const A& from) {
+  bool changed = false;
+  for (size_t i = 0; i < to.size(); ++i)
+    if (from[i] > to[i]) {
+      to[i] = from[i];
+      changed = true;
+    }
+  return changed;
+}
+
+bool join(State& to, const State& from) {
+  if (!to.visited) {
+    to = from;
+    to.visited = true;
+    return true;
+  }
+  bool changed = false;
+  for (unsigned sb = 0; sb < 6; ++sb) {
+    changed |= (from.store_reads[sb] & ~to.store_reads[sb]).any() || (from.results[sb] & ~to.results[sb]).any();
+    to.store_reads[sb] |= from.store_reads[sb];
+    to.results[sb] |= from.results[sb];
+  }
+  changed |= raise(to.left.vector_alu, from.left.vector_alu) | raise(to.left.vector_memory, from.left.vector_memory) |
+             raise(to.left.uniform_alu, from.left.uniform_alu) | raise(to.left.uniform_other, from.left.uniform_other) |
+             raise(to.left.guard, from.left.guard);
+  const RegSet both = to.probe_value & from.probe_value;
+  changed |= both != to.probe_value;
+  to.probe_value = both;
+  return changed;
+}
+
+class Hazards {
+ public:
+  Hazards(const SpliceView& v, Violations& out) : v_(v), out_(out), in_(v.words.size()) {}
+
+  void run() {
+    in_[0].visited = true;
+    std::deque<uint32_t> work{0};
+    std::vector<bool> queued(v_.words.size(), false);
+    while (!work.empty()) {
+      const uint32_t k = work.front();
+      work.pop_front();
+      queued[k] = false;
+      const State after = transfer(k, in_[k], false);
+      for (uint32_t s : successors(k))
+        if (join(in_[s], after) && !queued[s]) {
+          queued[s] = true;
+          work.push_back(s);
+        }
+    }
+    for (uint32_t k = 0; k < v_.words.size(); ++k)
+      if (in_[k].visited) transfer(k, in_[k], true);
+  }
+
+ private:
+  std::vector<uint32_t> successors(uint32_t k) const {
+    std::vector<uint32_t> next;
+    const auto add = [&](uint32_t s) {
+      if (s < v_.words.size()) next.push_back(s);
+    };
+    if (v_.is_inserted(k)) {
+      add(k + 1);
+      if (v_.effects[k].target) add(static_cast<uint32_t>(*v_.effects[k].target / sass::inst_bytes));
+      return next;
+    }
+    const Copy& copy = v_.copies[v_.copy_of[k]];
+    const InstIndex i = v_.origin[k];
+    if (!v_.old.reachable[i]) return next;
+    for (InstIndex s : v_.old.successors(i)) {
+      add(copy.label[s]);
+      if (s == i + 1 && v_.old.insts[i].fx.falls_through) add(k + 1);
+    }
+    return next;
+  }
+
+  static bool is_memory(const sass::Effects& fx) { return fx.kind != sass::MemKind::none && fx.space != sass::MemSpace::constant; }
+  static bool is_uniform_alu(const sass::Effects& fx) { return fx.def.ur.any() && fx.mnemonic.starts_with('U'); }
+
+  void fail(std::string_view rule, uint32_t k, std::string what) {
+    out_.push_back({rule, v_.pc(k), sass::print(*v_.old.arch, v_.words[k], v_.pc(k)) + ": " + std::move(what)});
+  }
+
+  void check_uses(uint32_t k, const State& s) {
+    const sass::Effects& fx = v_.effects[k];
+    for (unsigned r = 0; r < 255; ++r) {
+      if (!fx.use.gpr.test(r)) continue;
+      for (unsigned sb = 0; sb < 6; ++sb)
+        if (s.results[sb].test(r)) fail("result-too-early", k, fmt::format("R{} awaits SB{}", r, sb));
+      const uint8_t left = is_memory(fx) ? s.left.vector_memory[r] : s.left.vector_alu[r];
+      if (left > 0) fail("result-too-early", k, fmt::format("R{} is ready {} cycles later", r, left));
+      if ((fx.kind == sass::MemKind::store || fx.kind == sass::MemKind::reduction) && !s.probe_value.test(r))
+        fail("record-clobbered", k, fmt::format("R{} may hold another value than the probe's", r));
+    }
+    for (unsigned r = 0; r < 63; ++r) {
+      if (!fx.use.ur.test(r)) continue;
+      const uint8_t left = is_uniform_alu(fx) ? s.left.uniform_alu[r] : s.left.uniform_other[r];
+      if (left > 0) fail("result-too-early", k, fmt::format("UR{} is ready {} cycles later", r, left));
+    }
+    for (unsigned p = 0; p < 7; ++p)
+      if ((fx.use.pred >> p & 1) && s.left.guard[p] > 0)
+        fail("result-too-early", k, fmt::format("P{} is ready {} cycles later", p, s.left.guard[p]));
+  }
+
+  void check_definitions(uint32_t k, const State& s) {
+    const sass::Effects& fx = v_.effects[k];
+    for (unsigned sb = 0; sb < 6; ++sb) {
+      const RegSet hit = s.store_reads[sb] & fx.def.gpr;
+      if (hit.none()) continue;
+      unsigned r = 0;
+      while (!hit.test(r)) ++r;
+      fail("store-overwritten", k, fmt::format("R{} is written before SB{} says that a probe's store has read it", r, sb));
+    }
+  }
+
+  State transfer(uint32_t k, State s, bool report) {
+    const sass::Effects& fx = v_.effects[k];
+    const sass::Control c = sass::get_control(v_.words[k]);
+    for (unsigned sb = 0; sb < 6; ++sb)
+      if (c.wait_mask >> sb & 1) {
+        s.store_reads[sb].reset();
+        s.results[sb].reset();
+      }
+    const bool inserted = v_.is_inserted(k);
+    if (report) {
+      if (inserted) check_uses(k, s);
+      check_definitions(k, s);
+    }
+    if (inserted)
+      define(k, fx, c, s, report);
+    else
+      s.probe_value &= ~fx.def.gpr;
+    const auto pass = [&](auto& counts) {
+      for (auto& n : counts) n = static_cast<uint8_t>(n > c.stall ? n - c.stall : 0);
+    };
+    pass(s.left.vector_alu);
+    pass(s.left.vector_memory);
+    pass(s.left.uniform_alu);
+    pass(s.left.uniform_other);
+    pass(s.left.guard);
+    return s;
+  }
+
+  void define(uint32_t k, const sass::Effects& fx, const sass::Control& c, State& s, bool report) {
+    const bool stores = fx.kind == sass::MemKind::store || fx.kind == sass::MemKind::reduction;
+    if (stores && fx.use.gpr.any()) {
+      if (c.read_barrier < 6)
+        s.store_reads[c.read_barrier] |= fx.use.gpr;
+      else if (report)
+        fail("store-overwritten", k, "a store without a read barrier");
+    }
+    const bool r2ur = fx.mnemonic == "R2UR";
+    const bool slow_uniform = fx.mnemonic == "UIADD3" || fx.mnemonic == "ULOP3" || fx.mnemonic == "UIMAD";
+    for (unsigned r = 0; r < 255; ++r) {
+      if (!fx.def.gpr.test(r)) continue;
+      if (c.write_barrier < 6) {
+        s.results[c.write_barrier].set(r);
+      } else if (!fx.fixed_latency && report) {
+        fail("result-too-early", k, "a result of variable latency without a write barrier");
+      } else {
+        s.left.vector_alu[r] = 4;
+        s.left.vector_memory[r] = 5;
+      }
+      s.probe_value.set(r);
+    }
+    for (unsigned r = 0; r < 63; ++r) {
+      if (!fx.def.ur.test(r)) continue;
+      s.left.uniform_alu[r] = r2ur ? 13 : slow_uniform ? 4 : 2;
+      s.left.uniform_other[r] = r2ur ? 13 : slow_uniform ? 12 : 5;
+    }
+    for (unsigned p = 0; p < 7; ++p)
+      if (fx.def.pred >> p & 1) s.left.guard[p] = 13;
+  }
+
+  const SpliceView& v_;
+  Violations& out_;
+  std::vector<State> in_;
+};
+
+}  // namespace
+
+void check_hazards(const SpliceView& v, Violations& out) { Hazards(v, out).run(); }
+
+}  // namespace xtrace::instrument

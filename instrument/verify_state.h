@@ -1,0 +1,35 @@
+// What both halves of the verifier look at: the original code, the new words, and where each original went.
+#pragma once
+
+#include "instrument/liveness.h"
+#include "instrument/verify.h"
+
+namespace xtrace::instrument {
+
+struct Copy {                       // one copy of the original code in the new section
+  std::vector<uint32_t> at;         // by old instruction: index of its word
+  std::vector<uint32_t> label;      // by old instruction: index of the word where jumps to it arrive
+};
+
+struct SpliceView {
+  Code old;
+  std::vector<sass::RawInst> words;
+  std::vector<sass::Effects> effects;             // of words, with targets as byte offsets in the new section
+  std::vector<uint32_t> origin;                   // by word: old instruction, or `inserted`
+  std::vector<uint32_t> copy_of;                  // by word: number of its copy (originals only)
+  std::vector<uint32_t> next_original;            // by word: old instruction that follows an inserted word, or `inserted`
+  std::vector<Copy> copies;
+  uint32_t prologue_words = 0;
+  uint32_t old_registers = 0, new_registers = 0;
+  static constexpr uint32_t inserted = 0xffffffff;
+
+  bool is_inserted(uint32_t word) const { return origin[word] == inserted; }
+  uint32_t pc(uint32_t word) const { return word * sass::inst_bytes; }
+};
+
+using Violations = std::vector<Violation>;
+
+// verify_hazards.cc: store-overwritten, record-clobbered, result-too-early.
+void check_hazards(const SpliceView& v, Violations& out);
+
+}  // namespace xtrace::instrument

@@ -1,0 +1,116 @@
+// Blocks and liveness on code assembled here, so that the expected sets are known.
+#include <gtest/gtest.h>
+
+#include "instrument/blocks.h"
+#include "instrument/liveness.h"
+#include "instrument/sass/encode.h"
+#include "tests/unit/instrument/fixture.h"
+
+namespace xtrace::instrument::test {
+namespace {
+
+namespace enc = sass::enc;
+using enc::Gpr, enc::Pred;
+
+// Code of straight-line words, successors by effects alone; no cubin around it.
+Code assemble(const std::vector<sass::RawInst>& words) {
+  Code code;
+  code.arch = *sass::find_arch(90);
+  code.kernel = "assembled";
+  for (const sass::RawInst& w : words)
+    code.insts.push_back({w, sass::effects(*code.arch, w, code.bytes())});
+  code.functions = {{"assembled", 0, {}, {}}};
+  code.reachable.assign(words.size(), true);
+  return code;
+}
+
+sass::RawInst with(sass::RawInst w, uint8_t read_barrier, uint8_t wait = 0) {
+  sass::Control c = sass::get_control(w);
+  c.read_barrier = read_barrier;
+  c.wait_mask = wait;
+  sass::set_control(w, c);
+  return w;
+}
+
+// 0 MOV R2,1   1 ISETP P0   2 @P0 BRA 5   3 MOV R3,R2   4 BRA 0   5 STG [R4], R2   6 EXIT
+Code loop() {
+  return assemble({enc::mov_imm(Gpr{2}, 1), enc::isetp_imm(Pred{0}, enc::Compare::lt, false, Gpr{5}, 7),
+                   enc::with_guard(enc::bra(0x20, 0x50), Pred{0}), enc::mov(Gpr{3}, Gpr{2}), enc::bra(0x40, 0),
+                   enc::stg(enc::VectorAddress{Gpr{4}}, Gpr{2}, enc::Size::b32), enc::exit()});
+}
+
+TEST(Blocks, EndAtBranchesAndStartAtTargets) {
+  const Code code = loop();
+  const Blocks b = find_blocks(code);
+  ASSERT_EQ(b.blocks.size(), 3u);
+  EXPECT_EQ(b.blocks[0].first, 0u);
+  EXPECT_EQ(b.blocks[0].count, 3u);
+  EXPECT_EQ(b.blocks[1].first, 3u);
+  EXPECT_EQ(b.blocks[2].first, 5u);
+  EXPECT_EQ(b.successors[0], (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(b.successors[1], (std::vector<uint32_t>{0}));
+  EXPECT_TRUE(b.successors[2].empty());
+  EXPECT_TRUE(b.cyclic);
+  EXPECT_GT(b.loop_weight[0], b.loop_weight[2]);
+}
+
+TEST(Blocks, LongRunsAreCut) {
+  std::vector<sass::RawInst> words(600, enc::nop());
+  words.push_back(enc::exit());
+  const Blocks b = find_blocks(assemble(words));
+  ASSERT_EQ(b.blocks.size(), 3u);
+  EXPECT_EQ(b.blocks[0].count, max_block_instructions);
+  EXPECT_FALSE(b.cyclic);
+}
+
+TEST(Liveness, AcrossALoop) {
+  const Code code = loop();
+  const Liveness live(code);
+  EXPECT_TRUE(live.before(0).gpr.test(4));
+  EXPECT_TRUE(live.before(0).gpr.test(5));
+  EXPECT_FALSE(live.before(0).gpr.test(2));   // defined before use on every path
+  EXPECT_TRUE(live.before(3).gpr.test(2));
+  EXPECT_FALSE(live.before(4).gpr.test(2));
+  EXPECT_TRUE(live.before(2).pred & 1);
+  EXPECT_FALSE(live.before(3).pred & 1);
+}
+
+TEST(Liveness, PredicatedDefinitionsDoNotKill) {
+  const Code code = assemble({enc::with_guard(enc::mov_imm(Gpr{2}, 1), Pred{0}),
+                              enc::stg(enc::VectorAddress{Gpr{4}}, Gpr{2}, enc::Size::b32), enc::exit()});
+  EXPECT_TRUE(Liveness(code).before(0).gpr.test(2));
+}
+
+TEST(Liveness, DeadResultsAreNotBorrowed) {
+  const Code code = assemble({enc::mov_imm(Gpr{8}, 1), enc::nop(), enc::exit()});   // R8 is never read
+  const Liveness live(code);
+  EXPECT_FALSE(live.before(1).gpr.test(8));
+  EXPECT_FALSE(live.writable_before(1, 64).test(8));
+  EXPECT_TRUE(live.writable_before(1, 64).test(9));
+  EXPECT_FALSE(live.writable_before(1, 9).test(9));   // above the limit
+}
+
+TEST(Liveness, LateReadersHoldTheirSources) {
+  // The store's own scoreboard releases R2; a store without one never does.
+  const sass::RawInst store = enc::stg(enc::VectorAddress{Gpr{4}}, Gpr{2}, enc::Size::b32);
+  const Code held = assemble({with(store, 3), enc::nop(), with(enc::nop(), 7, 1 << 3), enc::nop(), enc::exit()});
+  const Liveness live(held);
+  EXPECT_FALSE(live.writable_before(1, 64).test(2));
+  EXPECT_FALSE(live.writable_before(2, 64).test(2));   // the wait happens in this instruction
+  EXPECT_TRUE(live.writable_before(3, 64).test(2));
+  EXPECT_EQ(live.outstanding_before(1), 1u << 3);
+  EXPECT_EQ(live.outstanding_before(3), 0u);
+  const Code poisoned = assemble({with(store, 7), with(enc::nop(), 7, 0x3f), enc::exit()});
+  EXPECT_FALSE(Liveness(poisoned).writable_before(2, 64).test(2));
+}
+
+TEST(Liveness, UntouchedUniformRegisters) {
+  const Code code = assemble({enc::stg(enc::UniformAddress{enc::Ureg{6}}, Gpr{2}, enc::Size::b32), enc::exit()});
+  const sass::RegSet free = Liveness(code).untouched_uniform();
+  EXPECT_FALSE(free.test(6));
+  EXPECT_FALSE(free.test(7));
+  EXPECT_TRUE(free.test(8));
+}
+
+}  // namespace
+}  // namespace xtrace::instrument::test

@@ -1,0 +1,54 @@
+#include "instrument/slot_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace xtrace::instrument {
+namespace {
+
+TEST(SlotPlan, EqualSlotsInStrideMode) {
+  const std::vector<uint32_t> bytes(100, 160);
+  SlotPlan p = plan_slots(bytes, 16, true, 1 << 20);
+  EXPECT_EQ(p.layout.table, 0u);
+  EXPECT_EQ(p.layout.slot_bytes, 256u);   // 16 + 160 + 16, rounded up to a power of two
+  place(p, 0x100000000000);
+  EXPECT_EQ(p.layout.slots % 256, 0u);
+  EXPECT_GE(p.layout.slots, p.layout.headers + 100 * sizeof(wire::WarpHeader));
+  EXPECT_LE(p.layout.slots + 100 * 256 + 16, 0x100000000000 + p.total_bytes);
+}
+
+TEST(SlotPlan, UnequalSlotsByTable) {
+  std::vector<uint32_t> bytes(1000, 64);
+  bytes[500] = 4 << 20;
+  bytes[7] = 0;
+  SlotPlan p = plan_slots(bytes, 1024, true, 1 << 20);
+  ASSERT_EQ(p.entries.size(), 1000u);
+  place(p, 0x100000200000);
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  for (size_t w = 0; w < bytes.size(); ++w) {
+    const wire::SlotEntry& e = p.entries[w];
+    const uint64_t size = uint64_t{e.mask} + 1;
+    EXPECT_TRUE(std::has_single_bit(size));
+    EXPECT_EQ(e.address % size, 0u) << w;
+    if (bytes[w] == 0) continue;
+    EXPECT_GT(size, uint64_t{bytes[w]} + 1024);
+    ranges.push_back({e.address, e.address + size});
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (size_t i = 1; i < ranges.size(); ++i) EXPECT_LE(ranges[i - 1].second, ranges[i].first);
+  EXPECT_GE(ranges.front().first, p.layout.table + 1000 * sizeof(wire::SlotEntry));
+  EXPECT_LE(ranges.back().second + 1024, 0x100000200000 + p.total_bytes);
+}
+
+TEST(SlotPlan, Counters) {
+  SlotPlan p = plan_counters(10, 3);
+  place(p, 0x200000);
+  EXPECT_EQ(p.layout.headers, 0x200000u);
+  EXPECT_GE(p.layout.counters, 0x200000 + 10 * sizeof(wire::WarpHeader));
+  EXPECT_EQ(p.layout.counters + 3 * sizeof(wire::BlockCount), 0x200000 + p.total_bytes);
+}
+
+}  // namespace
+}  // namespace xtrace::instrument
