@@ -33,6 +33,7 @@ using ModuleHandle = uint32_t;
 struct Resources {                     // of one loaded variant
   uint32_t registers = 0, local_bytes = 0, static_shared_bytes = 0;
   uint32_t ctas_per_sm = 0;            // occupancy, asked of the driver
+  uint32_t active_clusters = 0;        // cluster launches: clusters resident on the whole device; 0 otherwise
 };
 
 enum class RestoreScope {
@@ -90,10 +91,21 @@ class Backend {
   virtual Result<RunOutcome> run(ModuleHandle module) = 0;
   // Contents of every region now (parallel to record.regions).
   virtual Result<std::vector<Bytes>> read_regions(ModuleHandle module) = 0;
+  // Contents of one region now. The default reads all of them; a backend that can do better overrides it, so that
+  // comparing gigabytes needs room for one region only.
+  virtual Result<Bytes> read_region(ModuleHandle module, size_t index) {
+    XT_TRY(std::vector<Bytes> all, read_regions(module));
+    if (index >= all.size()) return internal("region {} asked of a launch with {}", index, all.size());
+    return std::move(all[index]);
+  }
   // Tells the backend which regions launches write (by index), for RestoreScope::written.
   virtual void set_written_regions(std::vector<bool> written) = 0;
 
   virtual Result<TimingResult> time(const TimingRequest& request) = 0;
+
+  // What this replay does differently from the recorded launch ("programmatic stream serialization: replayed without
+  // overlap"), one sentence each. Filled by prepare() and load().
+  virtual std::vector<std::string> notes() const { return {}; }
 
   // Unmaps everything of the current launch.
   virtual Status finish() = 0;

@@ -22,6 +22,7 @@ class BundleReader {
   // The chunks of one image, decompressed, hash-checked and joined. `size` is Region::size.
   Result<Bytes> memory(const std::vector<Hash128>& chunks, uint64_t size) const;
   Result<Bytes> code(const Hash128& hash) const;
+  uint64_t code_size(const Hash128& hash) const;       // bytes of a cubin; 0 when no launch has it
   uint64_t pack_bytes() const;                         // file size of the pack
   uint64_t chunk_count() const;
 

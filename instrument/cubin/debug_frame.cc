@@ -104,41 +104,34 @@ Status move_advances(Bytes& data, DwarfCursor& c, const CodeMap& map, uint64_t f
 
 Status move_debug_frame(Image& image, const CodeMap& map, uint32_t section) {
   const std::vector<Relocation> all = image.relocations();
-  std::map<uint64_t, size_t> at_offset;      // relocations of this section that name the moved code
-  std::map<uint64_t, int64_t> cie_pointers;  // relocatable files: RELA against this section
+  std::map<uint64_t, size_t> at_offset;  // relocations of this section that name the moved code
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i].target_section != section) continue;
-    if (map.in_text(all[i].symbol)) {
-      at_offset[all[i].offset] = i;
-    } else if (all[i].has_addend && image.symbols()[all[i].symbol].section == section) {
-      cie_pointers[all[i].offset] = all[i].addend;
-    }
+    if (map.in_text(all[i].symbol)) at_offset[all[i].offset] = i;
   }
 
   Bytes data = image.sections()[section].data;
-  std::vector<uint64_t> cies;
+  // One factor for all: in relocatable files the pointer from an entry to its CIE is a relocation, and ptxas
+  // 13 makes some of these 8 bytes too large [measured].
+  std::optional<uint64_t> factor;
   std::map<size_t, int64_t> new_addends;  // of RELA
   DwarfCursor c(image.sections()[section].data, 0, data.size(), kWhat);
   while (!c.done()) {
     XT_TRY(const auto unit, c.unit());
-    const uint64_t cie_at = c.at();
-    XT_TRY(uint64_t cie, c.offset(unit.wide));
+    XT_TRY(const uint64_t cie, c.offset(unit.wide));
     const uint64_t start_at = c.at();
     c.seek(unit.end);
     if (cie == (unit.wide ? ~uint64_t{0} : 0xffffffff)) {
-      cies.push_back(unit.length_at);
+      XT_TRY(const uint64_t own, code_alignment(image.sections()[section].data, unit.length_at));
+      if (factor.value_or(own) != own)
+        return unsupported("{}: code alignment factors {} and {} in one section", kWhat, *factor, own);
+      factor = own;
       continue;
     }
     const auto found = at_offset.find(start_at);
     if (found == at_offset.end()) continue;  // a function of another section
 
-    if (cie_pointers.contains(cie_at)) cie = cie_pointers[cie_at];
-    // In relocatable files ptxas 13 points 8 bytes past the second CIE [measured]; it stands right before its
-    // FDE.
-    if (std::ranges::find(cies, cie) == cies.end()) {
-      if (cies.empty()) return bad_input("{}: the entry at {:#x} has no CIE", kWhat, unit.length_at);
-      cie = cies.back();
-    }
+    if (!factor) return bad_input("{}: the entry at {:#x} has no CIE before it", kWhat, unit.length_at);
     const Relocation& r = all[found->second];
     DwarfCursor fde(image.sections()[section].data, start_at, unit.end, kWhat);
     XT_TRY(const int64_t in_place, fde.fixed<int64_t>());
@@ -156,8 +149,7 @@ Status move_debug_frame(Image& image, const CodeMap& map, uint32_t section) {
     const uint32_t new_end = map.moved.boundary(static_cast<uint32_t>(old_start + range));
     if (new_end < new_start)
       return internal("{}: the function at {:#x} ends before it starts", kWhat, new_start);
-    XT_TRY(const uint64_t factor, code_alignment(image.sections()[section].data, cie));
-    XT_TRY_STATUS(move_advances(data, fde, map, factor, old_start, new_start));
+    XT_TRY_STATUS(move_advances(data, fde, map, *factor, old_start, new_start));
     write_at(std::span(data), start_at + sizeof(uint64_t), uint64_t{new_end - new_start});
     const int64_t new_addend = static_cast<int64_t>(new_start - base);
     if (r.has_addend) {

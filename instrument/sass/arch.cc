@@ -9,8 +9,8 @@
 namespace xtrace::sass {
 namespace {
 
-// Offsets in c[0x0]: sm_75..89 parameters from 0x160, sm_90 from 0x210, sm_100 and later from 0x380 with the block
-// dimensions at 0x360. [ptxas 13 output; sm_90 measured H200]
+// Offsets in c[0x0]: sm_75..89 parameters from 0x160, sm_90 from 0x210, sm_100 and later from 0x380 with the
+// block dimensions at 0x360. [ptxas 13 output; sm_90 measured H200]
 constexpr std::array<Arch, 10> archs = {{
     //  sm  name      UR bits, URZ, low byte, sh_info, block, grid, parameters
     {75, "sm_75", 6, 63, false, true, 0x0, 0xc, 0x160},

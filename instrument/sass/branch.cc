@@ -5,7 +5,8 @@
 namespace xtrace::sass {
 namespace {
 
-// A target field: value = (target - (pc + 16)) / scale, signed. `low` is empty where the field has one part. [sass.md 2.6]
+// A target field: value = (target - (pc + 16)) / scale, signed. `low` is empty where the field has one part.
+// [sass.md 2.6]
 struct TargetField {
   BitRange high, low;
   unsigned scale = 4;
@@ -42,7 +43,8 @@ Status write_field(const TargetField& f, RawInst& w, int64_t distance) {
   const int64_t units = distance / scale;
   const int64_t limit = int64_t{1} << (f.width() - 1);
   if (units < -limit || units >= limit)
-    return unsupported("branch distance of {} bytes does not fit the {}-bit target field", distance, f.width());
+    return unsupported("branch distance of {} bytes does not fit the {}-bit target field", distance,
+                       f.width());
   const uint64_t v = static_cast<uint64_t>(units) & low_mask(f.width());
   set_bits(w, f.high, v >> f.low.width);
   if (f.low.width != 0) set_bits(w, f.low, v & low_mask(f.low.width));
@@ -71,7 +73,8 @@ int64_t branch_immediate(const Arch& arch, const RawInst& w) { return read_field
 Status set_target(const Arch& arch, RawInst& w, uint32_t pc, int64_t target) {
   const Form* form = find_form(arch, w);
   const TargetField* f = form == nullptr ? nullptr : target_field(arch, *form, w);
-  if (f == nullptr) return internal("instruction at {:#x} (opcode {:#x}) has no target field", pc, opcode13(w));
+  if (f == nullptr)
+    return internal("instruction at {:#x} (opcode {:#x}) has no target field", pc, opcode13(w));
   return write_field(*f, w, target - next_pc(pc));
 }
 
@@ -84,7 +87,8 @@ std::optional<int64_t> register_branch_base(const Arch& arch, const RawInst& w, 
 Status set_register_branch_base(const Arch& arch, RawInst& w, uint32_t pc, int64_t base) {
   const Form* form = find_form(arch, w);
   if (form == nullptr || !has_register_base(*form, w))
-    return internal("instruction at {:#x} (opcode {:#x}) is no branch relative to a register", pc, opcode13(w));
+    return internal("instruction at {:#x} (opcode {:#x}) is no branch relative to a register", pc,
+                    opcode13(w));
   return write_field(branch_field(arch), w, base - next_pc(pc));
 }
 

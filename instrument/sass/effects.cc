@@ -79,9 +79,11 @@ class Collector {
       case SlotKind::upred_all:
         out.upred = 0x7f;
         return;
-      case SlotKind::barrier:
-        out.barrier = static_cast<uint16_t>(out.barrier | 1u << field(w_, slot.low + 3u, slot.low));
+      case SlotKind::barrier: {
+        const unsigned b = slot.low == 16 ? field(w_, 19, 16) : field(w_, 28, 24);
+        if (b < 16) out.barrier = static_cast<uint16_t>(out.barrier | 1u << b);
         return;
+      }
       case SlotKind::barrier_all:
         out.barrier = 0xffff;
         return;
@@ -152,7 +154,7 @@ unsigned access_bytes(const Form& form, const Arch& arch, const RawInst& w) {
     if (const unsigned n = rule_bytes(s)) return n;
   for (const Slot& s : form.uses)
     if (const unsigned n = rule_bytes(s)) return n;
-  if (form.mnemonic == "LDGSTS") {  // [75:73] like a load
+  if (form.mnemonic == "LDGSTS" && arch.sm < 100) {  // [75:73] like a load
     constexpr uint8_t size[] = {1, 1, 2, 2, 4, 8, 16, 16};
     return size[field(w, 75, 73)];
   }
@@ -167,7 +169,8 @@ bool is_fixed_latency(const Form& form, const Arch& arch) {
     case OpClass::front:
       return true;
     case OpClass::fp64:
-      return arch.sm == 90 || arch.sm == 100;  // others run it on a shared pipe with scoreboards [ptxas 13 output]
+      return arch.sm == 90 ||
+             arch.sm == 100;  // others run it on a shared pipe with scoreboards [ptxas 13 output]
     default:
       return false;
   }
@@ -238,6 +241,7 @@ Effects effects(const Arch& arch, const RawInst& w, uint32_t pc) {
   }
   const unsigned guard = field(w, 14, 12);
   add_predicate(form->guard_is_uniform() ? e.use.upred : e.use.pred, guard);
+  if (form->has(either_guard)) add_predicate(e.use.pred, guard);
   e.guarded = field(w, 15, 12) != pt;
 
   e.space = form->space();

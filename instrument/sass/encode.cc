@@ -5,8 +5,10 @@
 namespace xtrace::sass::enc {
 namespace {
 
-constexpr BitRange rd_field = bits(23, 16), ra_field = bits(31, 24), rb_field = bits(39, 32), rc_field = bits(71, 64);
-constexpr BitRange urd_field = bits(21, 16), ura_field = bits(29, 24), urb_field = bits(37, 32), urc_field = bits(69, 64);
+constexpr BitRange rd_field = bits(23, 16), ra_field = bits(31, 24), rb_field = bits(39, 32),
+                   rc_field = bits(71, 64);
+constexpr BitRange urd_field = bits(21, 16), ura_field = bits(29, 24), urb_field = bits(37, 32),
+                   urc_field = bits(69, 64);
 constexpr BitRange imm32_field = bits(63, 32), offset_field = bits(63, 40);
 constexpr BitRange pu_field = bits(83, 81), pp_field = bits(89, 87);
 
@@ -28,7 +30,9 @@ void check_tuple(unsigned index, unsigned count, unsigned zero) {
   XT_CHECK(index == zero || index % count == 0, "register of a pair or quad is not aligned");
 }
 void check_size(Gpr r, Size size) { check_tuple(r.index, 1u << (static_cast<unsigned>(size) - 4), RZ.index); }
-void check_size(Ureg r, Size size) { check_tuple(r.index, 1u << (static_cast<unsigned>(size) - 4), URZ.index); }
+void check_size(Ureg r, Size size) {
+  check_tuple(r.index, 1u << (static_cast<unsigned>(size) - 4), URZ.index);
+}
 
 uint64_t size_bits(Size size) { return static_cast<uint64_t>(size) << 9; }
 
@@ -86,11 +90,11 @@ RawInst with_data(RawInst w, Gpr data, Size size) {
   return w;
 }
 
-constexpr uint64_t uniform_page = 1u << 27;        // bit 91
-constexpr uint64_t wide_address = 1u << 8;         // bit 72, ".E"
-constexpr uint64_t cache_normal = 1u << 20;        // bits [86:84] = 1
-constexpr uint64_t no_predicate_out = 7u << 17;    // bits [83:81] = PT
-constexpr uint64_t strong_gpu = 7u << 13;          // bits [80:77]
+constexpr uint64_t uniform_page = 1u << 27;      // bit 91
+constexpr uint64_t wide_address = 1u << 8;       // bit 72, ".E"
+constexpr uint64_t cache_normal = 1u << 20;      // bits [86:84] = 1
+constexpr uint64_t no_predicate_out = 7u << 17;  // bits [83:81] = PT
+constexpr uint64_t strong_gpu = 7u << 13;        // bits [80:77]
 
 }  // namespace
 
@@ -255,7 +259,9 @@ RawInst ulop3_imm(Ureg d, Ureg a, uint32_t imm, Ureg c, uint8_t lut) {
 RawInst ushf_r_u32_hi_imm(Ureg d, Ureg c, uint8_t shift) {
   return uiu(0x899, uniform_page | 0x11600, d, URZ, shift, c);
 }
-RawInst ushf_l_u32_imm(Ureg d, Ureg a, uint8_t shift) { return uiu(0x899, uniform_page | 0x600, d, a, shift, URZ); }
+RawInst ushf_l_u32_imm(Ureg d, Ureg a, uint8_t shift) {
+  return uiu(0x899, uniform_page | 0x600, d, a, shift, URZ);
+}
 
 RawInst vote_any(Gpr d, Pred p) {
   RawInst w = base(0x806, no_predicate_out | 0x100);
@@ -311,13 +317,14 @@ RawInst ldg(Gpr d, UniformAddress address, Size size) {
 }
 RawInst ldg_desc(Gpr d, Ureg desc, VectorAddress address, Size size) {
   check_tuple(desc.index, 2, URZ.index);
-  RawInst w = at(load(0x981, 0xc001000, d, size), address);  // bits 91, 90 (64-bit vector address) and 76 (descriptor)
+  RawInst w = at(load(0x981, 0xc001000, d, size),
+                 address);  // bits 91, 90 (64-bit vector address) and 76 (descriptor)
   put(w, urb_field, desc.index);
   return w;
 }
 RawInst stg(UniformAddress address, Gpr data, Size size) {
-  return at(with_data(base(0x986, uniform_page | cache_normal | wide_address | size_bits(size)), data, size), address,
-            urc_field);
+  return at(with_data(base(0x986, uniform_page | cache_normal | wide_address | size_bits(size)), data, size),
+            address, urc_field);
 }
 RawInst stg(VectorAddress address, Gpr data, Size size) {
   return at(with_data(base(0x386, cache_normal | wide_address | size_bits(size)), data, size), address);
@@ -326,8 +333,9 @@ RawInst stg(VectorAddress address, Gpr data, Size size) {
 namespace {
 constexpr uint64_t red_u32 = 0, red_u64 = 2u << 9;
 RawInst red_add(UniformAddress address, Gpr data, uint64_t type, Size size) {
-  return at(with_data(base(0x98e, uniform_page | cache_normal | strong_gpu | wide_address | type), data, size), address,
-            urc_field);
+  return at(
+      with_data(base(0x98e, uniform_page | cache_normal | strong_gpu | wide_address | type), data, size),
+      address, urc_field);
 }
 RawInst red_add(VectorAddress address, Gpr data, uint64_t type, Size size) {
   return at(with_data(base(0x98e, cache_normal | strong_gpu | wide_address | type), data, size), address);

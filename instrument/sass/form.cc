@@ -5,7 +5,7 @@
 namespace xtrace::sass {
 namespace {
 
-// --- reading the effects notation at compile time --------------------------------------------------------------------
+// --- reading the effects notation at compile time ---
 
 struct OperandName {
   std::string_view name;
@@ -13,19 +13,26 @@ struct OperandName {
   uint8_t low;
 };
 constexpr OperandName operand_names[] = {
-    {"Rd", SlotKind::gpr, 16},         {"Ra", SlotKind::gpr, 24},        {"Rb", SlotKind::gpr, 32},
-    {"Rc", SlotKind::gpr, 64},         {"Re", SlotKind::gpr, 40},        {"A", SlotKind::gpr, 24},
-    {"B", SlotKind::alu_b, 0},         {"C", SlotKind::alu_c, 0},        {"S", SlotKind::alu_s, 0},
-    {"Ud", SlotKind::ur, 16},          {"Ua", SlotKind::ur, 24},         {"Ub", SlotKind::ur, 32},
-    {"Uc", SlotKind::ur, 64},          {"Ut", SlotKind::ur, 40},         {"UB", SlotKind::uniform_b, 0},
-    {"UC", SlotKind::uniform_c, 0},    {"US", SlotKind::uniform_s, 0},   {"Pu", SlotKind::pred, 81},
-    {"Pv", SlotKind::pred, 84},        {"Pp", SlotKind::pred, 87},       {"Pq", SlotKind::pred, 77},
-    {"Pr", SlotKind::pred, 68},        {"UPu", SlotKind::upred, 81},     {"UPv", SlotKind::upred, 84},
-    {"UPp", SlotKind::upred, 87},      {"UPq", SlotKind::upred, 77},     {"UPr", SlotKind::upred, 68},
-    {"Prx", SlotKind::plop3_third, 68}, {"Pnz", SlotKind::load_pred, 64}, {"UPmma", SlotKind::mma_pred, 87},
-    {"UPb", SlotKind::bra_upred, 24},  {"Pbar", SlotKind::bar_pred, 87}, {"Prelu", SlotKind::relu_pred, 87}, {"Pmask", SlotKind::pred_mask, 32},
-    {"Pall", SlotKind::pred_all, 0},   {"UPmask", SlotKind::upred_mask, 32}, {"UPall", SlotKind::upred_all, 0}, {"Bd", SlotKind::barrier, 16},
-    {"Ball", SlotKind::barrier_all, 0},
+    {"Rd", SlotKind::gpr, 16},          {"Ra", SlotKind::gpr, 24},
+    {"Rb", SlotKind::gpr, 32},          {"Rc", SlotKind::gpr, 64},
+    {"Re", SlotKind::gpr, 40},          {"A", SlotKind::gpr, 24},
+    {"B", SlotKind::alu_b, 0},          {"C", SlotKind::alu_c, 0},
+    {"S", SlotKind::alu_s, 0},          {"Ud", SlotKind::ur, 16},
+    {"Ua", SlotKind::ur, 24},           {"Ub", SlotKind::ur, 32},
+    {"Uc", SlotKind::ur, 64},           {"Ut", SlotKind::ur, 40},
+    {"UB", SlotKind::uniform_b, 0},     {"UC", SlotKind::uniform_c, 0},
+    {"US", SlotKind::uniform_s, 0},     {"Pu", SlotKind::pred, 81},
+    {"Pv", SlotKind::pred, 84},         {"Pp", SlotKind::pred, 87},
+    {"Pq", SlotKind::pred, 77},         {"Pr", SlotKind::pred, 68},
+    {"UPu", SlotKind::upred, 81},       {"UPv", SlotKind::upred, 84},
+    {"UPp", SlotKind::upred, 87},       {"UPq", SlotKind::upred, 77},
+    {"UPr", SlotKind::upred, 68},       {"Prx", SlotKind::plop3_third, 68},
+    {"Pnz", SlotKind::load_pred, 64},   {"UPmma", SlotKind::mma_pred, 87},
+    {"UPb", SlotKind::bra_upred, 24},   {"Pbar", SlotKind::bar_pred, 87},
+    {"Prelu", SlotKind::relu_pred, 87}, {"Pmask", SlotKind::pred_mask, 32},
+    {"Pall", SlotKind::pred_all, 0},    {"UPmask", SlotKind::upred_mask, 32},
+    {"UPall", SlotKind::upred_all, 0},  {"Bd", SlotKind::barrier, 16},
+    {"Bs", SlotKind::barrier, 24},      {"Ball", SlotKind::barrier_all, 0},
 };
 
 struct RuleName {
@@ -33,12 +40,14 @@ struct RuleName {
   WidthRule rule;
 };
 constexpr RuleName rule_names[] = {
-    {"sz", WidthRule::sz},     {"e", WidthRule::e},       {"ae", WidthRule::ae},     {"e70", WidthRule::e70},
-    {"e90", WidthRule::e90},   {"desc", WidthRule::desc}, {"ati", WidthRule::ati},   {"atf", WidthRule::atf},
-    {"mnum", WidthRule::mnum}, {"d76", WidthRule::d76},   {"s85", WidthRule::s85},   {"m73", WidthRule::m73},
-    {"cs2r", WidthRule::cs2r}, {"m80", WidthRule::m80},   {"hm_d", WidthRule::hm_d}, {"hm_a", WidthRule::hm_a},
-    {"hm_b", WidthRule::hm_b}, {"im_d", WidthRule::im_d}, {"im_a", WidthRule::im_a}, {"im_b", WidthRule::im_b},
-    {"dm_d", WidthRule::dm_d}, {"dm_a", WidthRule::dm_a}, {"dm_b", WidthRule::dm_b}, {"sparse", WidthRule::sparse},
+    {"sz", WidthRule::sz},     {"e", WidthRule::e},       {"ae", WidthRule::ae},
+    {"e70", WidthRule::e70},   {"e90", WidthRule::e90},   {"desc", WidthRule::desc},
+    {"ati", WidthRule::ati},   {"atf", WidthRule::atf},   {"mnum", WidthRule::mnum},
+    {"d76", WidthRule::d76},   {"s85", WidthRule::s85},   {"m73", WidthRule::m73},
+    {"cs2r", WidthRule::cs2r}, {"m80", WidthRule::m80},   {"hm_d", WidthRule::hm_d},
+    {"hm_a", WidthRule::hm_a}, {"hm_b", WidthRule::hm_b}, {"im_d", WidthRule::im_d},
+    {"im_a", WidthRule::im_a}, {"im_b", WidthRule::im_b}, {"dm_d", WidthRule::dm_d},
+    {"dm_a", WidthRule::dm_a}, {"dm_b", WidthRule::dm_b}, {"sparse", WidthRule::sparse},
     {"gm_d", WidthRule::gm_d}, {"gm_c", WidthRule::gm_c}, {"cctl", WidthRule::cctl},
 };
 
@@ -74,9 +83,16 @@ constexpr Slot parse_operand(std::string_view token) {
   return slot;
 }
 
-constexpr Form make_form(std::string_view mnemonic, ArchMask archs, OpClass cls, Attr attrs, std::string_view effects,
-                         std::string_view text, std::initializer_list<uint16_t> opcodes) {
-  Form f{.mnemonic = mnemonic, .archs = archs, .cls = cls, .attrs = attrs, .defs = {}, .uses = {}, .text = text,
+constexpr Form make_form(std::string_view mnemonic, ArchMask archs, OpClass cls, Attr attrs,
+                         std::string_view effects, std::string_view text,
+                         std::initializer_list<uint16_t> opcodes) {
+  Form f{.mnemonic = mnemonic,
+         .archs = archs,
+         .cls = cls,
+         .attrs = attrs,
+         .defs = {},
+         .uses = {},
+         .text = text,
          .opcodes = {}};
   bool reading_uses = false;
   size_t defs = 0, uses = 0;
@@ -106,7 +122,7 @@ constexpr Form forms[] = {
 #undef XT_OP
 };
 
-// --- lookup ----------------------------------------------------------------------------------------------------------
+// --- lookup ---
 
 constexpr size_t opcode_count = 1 << 13;
 using Lookup = std::array<uint16_t, opcode_count>;  // row number + 1, 0 = none
@@ -134,7 +150,7 @@ constexpr Lookups make_lookups() {
 constexpr Lookups lookups = make_lookups();
 static_assert(!lookups.duplicate, "two rows of forms.def claim one opcode for one architecture");
 
-// --- widths ----------------------------------------------------------------------------------------------------------
+// --- widths ---
 
 unsigned field(const RawInst& w, unsigned high, unsigned low) {
   return static_cast<unsigned>(get_bits(w, bits(high, low)));
@@ -177,7 +193,8 @@ unsigned hmma_width(WidthRule rule, const RawInst& w) {
   return tf32 ? tf32_b[shape] : half_b[shape];
 }
 
-// IMMA: {[86:85],[75]} 0 = 8x8x16, 4 = 16x8x16, 5 = 16x8x32. Others (4-bit operands): upper bound. [nvdisasm 13]
+// IMMA: {[86:85],[75]} 0 = 8x8x16, 4 = 16x8x16, 5 = 16x8x32. Others (4-bit operands): upper bound. [nvdisasm
+// 13]
 unsigned imma_width(WidthRule rule, const RawInst& w) {
   const unsigned shape = field(w, 86, 85) << 1 | field(w, 75, 75);
   if (is_sparse(w)) return 4;
@@ -209,9 +226,11 @@ unsigned gmma_width(const RawInst& w) {
 
 bool vector_part_is_wide(const Arch& arch, const RawInst& w, bool atomic) {
   if (field(w, 72, 72) == 0) return false;
-  if ((opcode13(w) & 0x1000) == 0) return true;  // no uniform register: the vector register is the whole address
+  if ((opcode13(w) & 0x1000) == 0)
+    return true;  // no uniform register: the vector register is the whole address
   if (!atomic) return field(w, 90, 90) != 0;
-  // sm_100 and later moved the flag (bit 70 belongs to the uniform register there): take the wider reading. [guess]
+  // sm_100 and later moved the flag (bit 70 belongs to the uniform register there): take the wider reading.
+  // [guess]
   return arch.sm >= 100 || field(w, 90, 90) != 0 || field(w, 70, 70) != 0;
 }
 
@@ -279,7 +298,7 @@ unsigned slot_width(const Arch& arch, const RawInst& w, const Slot& slot) {
     case WidthRule::ae:
       return vector_part_is_wide(arch, w, true) ? 2 : 1;
     case WidthRule::e70:
-      return field(w, 70, 70) != 0 ? 2 : 1;
+      return arch.sm >= 100 || field(w, 70, 70) != 0 ? 2 : 1;  // sm_100 moved the flag: the wider reading
     case WidthRule::e90:
       return field(w, 90, 90) != 0 ? 2 : 1;
     case WidthRule::desc:

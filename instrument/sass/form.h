@@ -1,13 +1,14 @@
 // Instruction forms: the one table (forms.def) that effects(), print() and the branch code walk.
 //
-// A row describes an operation: its mnemonic, the architectures it holds for, the opcodes of its operand forms, what it
-// reads and writes, and its text. Rows are checked at compile time: an effects string that does not parse, and an opcode
-// that two rows claim for one architecture, do not build.
+// A row describes an operation: its mnemonic, the architectures it holds for, the opcodes of its operand
+// forms, what it reads and writes, and its text. Rows are checked at compile time: an effects string that
+// does not parse, and an opcode that two rows claim for one architecture, do not build.
 //
 // Effects notation: "written <- read", e.g. "Rd:2 Pu <- A B C:2 Pp". Operands:
 //   Rd Ra Rb Rc Re     vector register at bits 16, 24, 32, 64, 40
 //   Ud Ua Ub Uc Ut     uniform register at bits 16, 24, 32, 64, 40
-//   A B C              the logical operands of a vector ALU form: where B and C stand, and in which register file, follows
+//   A B C              the logical operands of a vector ALU form: where B and C stand, and in which register
+//   file, follows
 //                      from bits [11:9] (sass.md 1.2). S: the operand in bits [63:32] whatever its role
 //   UA UB UC US        the same for the uniform datapath
 //   Pu Pv Pp Pq Pr     predicate at bits 81, 84, 87, 77, 68; UPu ... UPr the uniform ones
@@ -18,9 +19,10 @@
 //   Prelu              [89:87] when bit 79 (RELU) is set
 //   Pbar               [89:87] when BAR's mode [79:77] is a reduction
 //   Pmask UPmask       P0..P6 under the immediate mask [38:32]; Pall, UPall all of them
-//   Bd                 convergence barrier at [19:16]; Ball all of them
-// A width follows a colon: a register count, a rule (WidthRule), or "~n" for "up to n, exact count unknown": such an
-// operand is in `use` even when written, so that it never counts as overwritten.
+//   Bd Bs              convergence barrier at [19:16], at [28:24] (16 and above are other state); Ball all of
+//   them
+// A width follows a colon: a register count, a rule (WidthRule), or "~n" for "up to n, exact count unknown":
+// such an operand is in `use` even when written, so that it never counts as overwritten.
 #pragma once
 
 #include <array>
@@ -36,41 +38,70 @@ namespace xtrace::sass {
 
 // Architectures that share opcode meanings, as a set.
 using ArchMask = uint8_t;
-inline constexpr ArchMask g75 = 1, g80 = 2, g90 = 4, g100 = 8, g120 = 16;  // 75 | 80 86 87 89 | 90 | 100 103 | 120 121
+inline constexpr ArchMask g75 = 1, g80 = 2, g90 = 4, g100 = 8,
+                          g120 = 16;  // 75 | 80 86 87 89 | 90 | 100 103 | 120 121
 inline constexpr ArchMask any = g75 | g80 | g90 | g100 | g120;
 inline constexpr unsigned arch_group_count = 5;
 unsigned arch_group(const Arch& arch);  // 0..4, bit number in ArchMask
 
 enum class SlotKind : uint8_t {
-  none, gpr, ur, alu_b, alu_c, alu_s, uniform_b, uniform_c, uniform_s, pred, upred, plop3_third, load_pred, mma_pred,
-  bra_upred, bar_pred, relu_pred, pred_mask, pred_all, upred_mask, upred_all, barrier, barrier_all,
+  none,
+  gpr,
+  ur,
+  alu_b,
+  alu_c,
+  alu_s,
+  uniform_b,
+  uniform_c,
+  uniform_s,
+  pred,
+  upred,
+  plop3_third,
+  load_pred,
+  mma_pred,
+  bra_upred,
+  bar_pred,
+  relu_pred,
+  pred_mask,
+  pred_all,
+  upred_mask,
+  upred_all,
+  barrier,
+  barrier_all,
 };
 
-// Register counts that depend on other fields. [sass.md 2.2; measured over 65 M vendor instructions unless noted]
+// Register counts that depend on other fields. [sass.md 2.2; measured over 65 M vendor instructions unless
+// noted]
 enum class WidthRule : uint8_t {
   count,  // Slot::count
   sz,     // [75:73]: 64-bit 2, 128-bit 4, else 1
-  e,      // address: pair when [72] = 1 and, with a uniform register ([91] = 1), the vector part is 64-bit ([90] or, for
-          // atomics, [70])
-  ae,     // the same for atomics
-  e70,    // LDGSTS: pair when [70]
-  e90,    // STAS: pair when [90]
-  desc,   // uniform part of an address: pair when it is a descriptor ([76]) or a 64-bit base ([72])
-  ati,    // integer atomics; the type code differs before sm_90
-  atf,    // floating-point atomics of sm_90 and later
-  mnum,   // LDSM/STSM: [73:72]
-  d76,    // wide conversions: result pair when [76:75] = 3
-  s85,    // wide conversions: source pair when [85:84] = 3
-  m73,    // MATCH: pair when [73]
-  cs2r,   // CS2R: pair when [80]
-  m80,    // MOV of sm_120: pair when [80]
-  hm_d, hm_a, hm_b,  // HMMA
-  im_d, im_a, im_b,  // IMMA
-  dm_d, dm_a, dm_b,  // DMMA: tile elements / 32 lanes, 2 registers each
-  sparse,            // metadata register of sparse MMA: one when the .SP bit is set
-  gm_d,              // HGMMA family accumulator
-  gm_c,              // ... as input: not read under predicate !UPT
-  cctl,              // CCTL: pair, none for the ALL operations
+  e,  // address: pair when [72] = 1 and, with a uniform register ([91] = 1), the vector part is 64-bit ([90]
+      // or, for atomics, [70])
+  ae,    // the same for atomics
+  e70,   // LDGSTS: pair when [70]
+  e90,   // STAS: pair when [90]
+  desc,  // uniform part of an address: pair when it is a descriptor ([76]) or a 64-bit base ([72])
+  ati,   // integer atomics; the type code differs before sm_90
+  atf,   // floating-point atomics of sm_90 and later
+  mnum,  // LDSM/STSM: [73:72]
+  d76,   // wide conversions: result pair when [76:75] = 3
+  s85,   // wide conversions: source pair when [85:84] = 3
+  m73,   // MATCH: pair when [73]
+  cs2r,  // CS2R: pair when [80]
+  m80,   // MOV of sm_120: pair when [80]
+  hm_d,
+  hm_a,
+  hm_b,  // HMMA
+  im_d,
+  im_a,
+  im_b,  // IMMA
+  dm_d,
+  dm_a,
+  dm_b,    // DMMA: tile elements / 32 lanes, 2 registers each
+  sparse,  // metadata register of sparse MMA: one when the .SP bit is set
+  gm_d,    // HGMMA family accumulator
+  gm_c,    // ... as input: not read under predicate !UPT
+  cctl,    // CCTL: pair, none for the ALL operations
 };
 
 struct Slot {
@@ -101,15 +132,16 @@ using Attr = uint32_t;
 constexpr Attr attr(MemSpace s, MemKind k) { return static_cast<Attr>(s) | static_cast<Attr>(k) << 4; }
 constexpr Attr attr(Flow f) { return static_cast<Attr>(f) << 8; }
 inline constexpr Attr plain = 0;
-inline constexpr Attr uniform_guard = 1u << 16;   // guard is UP although the class does not say so
-inline constexpr Attr vector_guard = 1u << 17;    // guard is P although the class says UP
-inline constexpr Attr switches = 1u << 18;        // may switch the path of a diverged warp
-inline constexpr Attr stays = 1u << 19;           // branch unit, but never switches
-inline constexpr Attr variable = 1u << 20;        // needs a scoreboard although the class does not say so
-inline constexpr Attr register_limit = 1u << 21;  // USETMAXREG
-inline constexpr Attr rel_target = 1u << 22;      // relative target in the branch field
-inline constexpr Attr bssy_target = 1u << 23;     // relative target in [63:34], a reconvergence point
-inline constexpr Attr lepc_target = 1u << 24;     // relative target in [81:24], in bytes
+inline constexpr Attr uniform_guard = 1u << 16;      // guard is UP although the class does not say so
+inline constexpr Attr vector_guard = 1u << 17;       // guard is P although the class says UP
+inline constexpr Attr either_guard = 1u << 27;       // P and UP of the guard number both count as read
+inline constexpr Attr switches = 1u << 18;           // may switch the path of a diverged warp
+inline constexpr Attr stays = 1u << 19;              // branch unit, but never switches
+inline constexpr Attr variable = 1u << 20;           // needs a scoreboard although the class does not say so
+inline constexpr Attr register_limit = 1u << 21;     // USETMAXREG
+inline constexpr Attr rel_target = 1u << 22;         // relative target in the branch field
+inline constexpr Attr bssy_target = 1u << 23;        // relative target in [63:34], a reconvergence point
+inline constexpr Attr lepc_target = 1u << 24;        // relative target in [81:24], in bytes
 inline constexpr Attr collective_target = 1u << 25;  // relative target when [86:85] = 2 (WARPSYNC.COLLECTIVE)
 inline constexpr Attr optional_branch = 1u << 26;    // can fall through whatever its guard (BRA.DIV)
 
@@ -139,7 +171,8 @@ const Form* find_form(const Arch& arch, const RawInst& w);
 // All rows, for tests.
 std::span<const Form> all_forms();
 
-// Where the logical operands of an ALU form stand: the kind of the operand in bits [63:32] and whether it is C.
+// Where the logical operands of an ALU form stand: the kind of the operand in bits [63:32] and whether it is
+// C.
 enum class SourceS : uint8_t { reg, imm, constant, constant_bindless, ur };
 struct AluLayout {
   SourceS s = SourceS::reg;

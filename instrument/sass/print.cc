@@ -29,6 +29,13 @@ constexpr NameTable name_tables[] = {
 #undef XT_NAMES
 };
 
+const Token* find_token(std::string_view name) {
+  for (const auto tokens : {arithmetic_tokens(), matrix_tokens(), memory_tokens(), control_tokens()})
+    for (const Token& t : tokens)
+      if (t.name == name) return &t;
+  return nullptr;
+}
+
 // "80" or "75:72" -> high and low bit.
 struct Range {
   unsigned high = 0, low = 0;
@@ -220,15 +227,17 @@ void Printer::source(char modifier, std::string_view style) {
 bool Printer::operand(std::string_view name) {
   struct Place {
     std::string_view name;
-    char kind;  // g: vector register, u: uniform register, B C S: by operand form, b c s: the uniform ones, p, q: predicates
+    char kind;  // g: vector register, u: uniform register, B C S: by operand form, b c s: the uniform ones,
+                // p, q: predicates
     unsigned low;
   };
   static constexpr Place places[] = {
-      {"UPu", 'q', 81}, {"UPv", 'q', 84}, {"UPp", 'q', 87}, {"UPq", 'q', 77}, {"UPr", 'q', 68}, {"Rd", 'g', 16},
-      {"Ra", 'g', 24},  {"Rb", 'g', 32},  {"Rc", 'g', 64},  {"Ud", 'u', 16},  {"Ua", 'u', 24},  {"Ub", 'u', 32},
-      {"Uc", 'u', 64},  {"Ut", 'u', 40},  {"UA", 'u', 24},  {"UB", 'b', 0},   {"UC", 'c', 0},   {"US", 's', 0},
-      {"Pu", 'p', 81},  {"Pv", 'p', 84},  {"Pp", 'p', 87},  {"Pq", 'p', 77},  {"Pr", 'p', 68},  {"A", 'g', 24},
-      {"B", 'B', 0},    {"C", 'C', 0},    {"S", 'S', 0},
+      {"UPu", 'q', 81}, {"UPv", 'q', 84}, {"UPp", 'q', 87}, {"UPq", 'q', 77}, {"UPr", 'q', 68},
+      {"Rd", 'g', 16},  {"Ra", 'g', 24},  {"Rb", 'g', 32},  {"Rc", 'g', 64},  {"Ud", 'u', 16},
+      {"Ua", 'u', 24},  {"Ub", 'u', 32},  {"Uc", 'u', 64},  {"Ut", 'u', 40},  {"UA", 'u', 24},
+      {"UB", 'b', 0},   {"UC", 'c', 0},   {"US", 's', 0},   {"Pu", 'p', 81},  {"Pv", 'p', 84},
+      {"Pp", 'p', 87},  {"Pq", 'p', 77},  {"Pr", 'p', 68},  {"A", 'g', 24},   {"B", 'B', 0},
+      {"C", 'C', 0},    {"S", 'S', 0},
   };
   const Place* place = nullptr;
   for (const Place& p : places) {
@@ -297,9 +306,12 @@ std::string print(const Arch& arch, const RawInst& w, uint32_t pc) {
 
 std::string print_control(const RawInst& w) {
   const Control c = get_control(w);
-  const auto barrier = [](uint8_t b) { return b == Control::no_barrier ? std::string("-") : fmt::format("{}", b); };
-  std::string s = fmt::format("stall={} {} wr={} rd={} wait={:#x}", c.stall, c.keep_issuing ? "keep" : "yield",
-                              barrier(c.write_barrier), barrier(c.read_barrier), c.wait_mask);
+  const auto barrier = [](uint8_t b) {
+    return b == Control::no_barrier ? std::string("-") : fmt::format("{}", b);
+  };
+  std::string s =
+      fmt::format("stall={} {} wr={} rd={} wait={:#x}", c.stall, c.keep_issuing ? "keep" : "yield",
+                  barrier(c.write_barrier), barrier(c.read_barrier), c.wait_mask);
   if (c.reuse != 0) {
     s += " reuse=";
     for (unsigned i = 0; i < 3; ++i)

@@ -1,17 +1,19 @@
 // Renders one instruction from the text of its form. Private to the room.
 //
 // Text notation:
-//   {Name}      an operand (names of form.h) or a special token (print_tokens.cc). Suffixes of an operand:
-//                 - | ~   the sign, sign-and-absolute or inversion bits that belong to its place; ^ is ~ when bit 74
+//   {Name}      an operand (names of form.h) or a special token. Suffixes of an operand:
+//                 - | ~   the sign, sign-and-absolute or inversion bits that belong to its place; ^ is ~ when
+//                 bit 74
 //                         (.X) is set, else -; + is ^ only while the operand stands in [63:32]
-//                 s x f d sNN   immediate as signed, unsigned, FP32, FP64 high half, or signed when bit NN is set
-//                 ?       a predicate with ", " when it is not PT
-//                 !       the same, but always shown on sm_100 and later
-//                 {x@h:l} bits [h:l] as hexadecimal number, {x} the bits of the enclosing < >
+//                 s x f d sNN   immediate as signed, unsigned, FP32, FP64 high half, or signed when bit NN is
+//                 set ?       a predicate with ", " when it is not PT !       the same, but always shown on
+//                 sm_100 and later {x@h:l} bits [h:l] as hexadecimal number, {x} the bits of the enclosing <
+//                 >
 //   <...@h:l>   shown when bits [h:l] are not zero;  <...@h:l!v> when they are not v
 //   <#t@h:l>    name number [h:l] of table t in names.def
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -71,12 +73,15 @@ class Printer {
   uint64_t group_value_ = 0;
 };
 
-// A special token: what {name} prints. The functions live in print_tokens.cc.
+// A special token: what {name} prints.
 struct Token {
   std::string_view name;
   void (*print)(Printer&);
 };
-const Token* find_token(std::string_view name);
+std::span<const Token> arithmetic_tokens();  // print_arithmetic.cc
+std::span<const Token> matrix_tokens();      // print_matrix.cc
+std::span<const Token> memory_tokens();      // print_memory.cc
+std::span<const Token> control_tokens();     // print_control.cc
 
 // nvdisasm's notation of a floating-point immediate.
 std::string print_f32(uint32_t bits);

@@ -23,7 +23,7 @@
 //
 //   word0 = kind << 28 | index      index: block number, or site number
 //
-// Words of the last chunk of an `inst` record that hold no clock are unspecified; so is everything behind them.
+// Words of the last chunk of an `inst` record that hold no clock are unspecified.
 #pragma once
 
 #include <cstdint>

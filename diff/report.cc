@@ -1,0 +1,220 @@
+#include "diff/report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace xtrace::diff {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr size_t columns = 120;
+
+// Breaks `text` at spaces so that no line exceeds the width, words longer than it excepted.
+void append_wrapped(std::string& out, const std::string& first_indent, const std::string& next_indent,
+                    const std::string& text) {
+  std::string line = first_indent;
+  bool empty = true;
+  size_t at = 0;
+  while (at < text.size()) {
+    size_t end = text.find_first_of(" \n", at);
+    if (end == std::string::npos) end = text.size();
+    const std::string word = text.substr(at, end - at);
+    at = end + 1;
+    if (word.empty()) continue;
+    if (!empty && line.size() + 1 + word.size() > columns) {
+      out += line + '\n';
+      line = next_indent;
+      empty = true;
+    }
+    if (!empty) line += ' ';
+    line += word;
+    empty = false;
+  }
+  out += line + '\n';
+}
+
+std::string human_bytes(uint64_t n) {
+  if (n < 10'000) return fmt::format("{} B", n);
+  const char* units[] = {"KiB", "MiB", "GiB", "TiB"};
+  double v = static_cast<double>(n) / 1024;
+  int u = 0;
+  for (; v >= 1000 && u < 3; ++u) v /= 1024;
+  return fmt::format("{:.{}f} {}", v, v < 10 ? 1 : 0, units[u]);
+}
+std::string human_count(uint64_t n) {
+  if (n < 100'000) return fmt::format("{}", n);
+  const double v = static_cast<double>(n);
+  if (v < 1e7) return fmt::format("{:.0f} k", v / 1e3);
+  if (v < 1e10) return fmt::format("{:.1f} M", v / 1e6);
+  return fmt::format("{:.1f} G", v / 1e9);
+}
+std::string change(uint64_t before, uint64_t after) {
+  return before == after ? fmt::format("{}", after) : fmt::format("{}>{}", before, after);
+}
+std::string ratio_text(const ConfigReport& c) {
+  if (!c.timing || !c.timing->measured || c.timing->rounds == 0) return "-";
+  if (!c.timing->interval.finite()) return fmt::format("{:.3f} [few rounds]", c.timing->ratio);
+  return fmt::format("{:.3f} [{:.3f} {:.3f}]", c.timing->ratio, c.timing->interval.low,
+                     c.timing->interval.high);
+}
+char mark(Verdict v) { return v == Verdict::trusted ? '+' : v == Verdict::not_trusted ? '-' : '?'; }
+
+Json number(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
+
+Json json_of(const SampleStats& s) {
+  return {{"count", s.count}, {"min_us", s.min},     {"q1_us", s.q1},     {"median_us", s.median},
+          {"q3_us", s.q3},    {"max_us", s.max},     {"mean_us", s.mean}, {"outliers", s.outliers},
+          {"drift", s.drift}, {"bimodal", s.bimodal}};
+}
+
+Json json_of(const ConfigReport& c) {
+  Json o;
+  o["probe"] = c.probe;
+  o["sample"] = c.sample;
+  o["refused"] = c.refused.empty() ? Json(nullptr) : Json(c.refused);
+  if (!c.refused.empty()) return o;
+  o["verdict"] = name_of(c.judgement.overall);
+  o["aspects"] = {{"semantics", name_of(c.judgement.semantics)},
+                  {"timing", name_of(c.judgement.timing)},
+                  {"space", name_of(c.judgement.space)}};
+  o["reasons"] = Json::array();
+  for (const Reason& r : c.judgement.reasons)
+    o["reasons"].push_back({{"code", r.info().code},
+                            {"aspect", name_of(r.info().aspect)},
+                            {"effect", name_of(r.info().effect)},
+                            {"numbers", r.numbers}});
+  o["timing"] = nullptr;
+  if (c.timing) {
+    const TimingEvidence& t = *c.timing;
+    o["timing"] = {{"measured", t.measured},
+                   {"graded", t.claims_time && !t.dense},
+                   {"median_us", c.microseconds},
+                   {"ratio", t.ratio},
+                   {"ratio_low", number(t.interval.low)},
+                   {"ratio_high", number(t.interval.high)},
+                   {"rounds", t.rounds},
+                   {"budget", c.budget},
+                   {"noise_floor", t.noise_floor ? Json(*t.noise_floor) : Json(nullptr)}};
+  }
+  o["space"] = nullptr;
+  if (c.space) {
+    const SpatialEvidence& s = *c.space;
+    auto pair = [](uint64_t before, uint64_t after) { return Json{{"before", before}, {"after", after}}; };
+    o["space"] = {{"registers", pair(s.registers_before, s.registers_after)},
+                  {"ctas_per_sm", pair(s.ctas_per_sm_before, s.ctas_per_sm_after)},
+                  {"local_bytes", pair(s.local_bytes_before, s.local_bytes_after)},
+                  {"shared_bytes", pair(s.shared_bytes_before, s.shared_bytes_after)},
+                  {"code_bytes", pair(s.code_bytes_before, s.code_bytes_after)},
+                  {"trace_bytes", s.trace_bytes},
+                  {"kernel_bytes", s.kernel_bytes}};
+  }
+  o["records"] = c.records;
+  o["losses"] = Json::array();
+  for (const LossCount& l : c.losses)
+    o["losses"].push_back(
+        {{"name", l.name}, {"severity", l.severity}, {"count", l.count}, {"bytes", l.bytes}});
+  o["artefacts"] = Json::array();
+  for (const Artefact& a : c.artefacts) o["artefacts"].push_back({{"kind", a.kind}, {"path", a.path}});
+  return o;
+}
+
+}  // namespace
+
+Verdict ReplayReport::verdict() const {
+  std::vector<Verdict> all;
+  for (const ConfigReport& c : configs)
+    if (c.refused.empty()) all.push_back(c.judgement.overall);
+  return worst_of(all);
+}
+
+std::string render_text(const ReplayReport& r) {
+  std::string out;
+  append_wrapped(out, "", "  ",
+                 fmt::format("launch {} of {}: {}", r.launch, r.bundle,
+                             r.kernel_text.empty() ? r.kernel : r.kernel_text));
+  append_wrapped(out, "  ", "    ",
+                 fmt::format("grid {}x{}x{}, block {}x{}x{}; {} on {}, driver {}", r.grid.x, r.grid.y,
+                             r.grid.z, r.block.x, r.block.y, r.block.z, r.backend, r.device, r.driver));
+  std::string clean =
+      fmt::format("clean: {} replays; {} in memory, {} written, {} unstable", r.clean_replays,
+                  human_bytes(r.memory_bytes), human_bytes(r.written_bytes), human_bytes(r.unstable_bytes));
+  if (r.clean_time) {
+    clean += fmt::format("; {:.2f} us [{:.2f} {:.2f}] in {} samples", r.clean_time->median, r.clean_time->q1,
+                         r.clean_time->q3, r.clean_time->count);
+    if (r.noise_floor) clean += fmt::format(", noise floor {:.2f}%", 100 * *r.noise_floor);
+  }
+  append_wrapped(out, "  ", "    ", clean);
+
+  out += fmt::format("\n  {:<6} {:<9} {:<12} {:<3} {:<22} {:>9} {:>9} {:>7} {:>7} {:>13} {:>7}\n", "probe",
+                     "sample", "verdict", "stp", "ratio [95 %]", "registers", "CTAs/SM", "local", "records",
+                     "code", "trace");
+  for (const ConfigReport& c : r.configs) {
+    if (!c.refused.empty()) {
+      append_wrapped(out, fmt::format("  {:<6} {:<9} refused: ", c.probe, c.sample), "      ", c.refused);
+      continue;
+    }
+    const SpatialEvidence s = c.space.value_or(SpatialEvidence{});
+    const std::string marks{mark(c.judgement.semantics), mark(c.judgement.timing), mark(c.judgement.space)};
+    std::string line =
+        fmt::format("  {:<6} {:<9} {:<12} {:<3} {:<22} {:>9} {:>9} {:>7} {:>7} {:>13} {:>7}", c.probe,
+                    c.sample, name_of(c.judgement.overall), marks, ratio_text(c),
+                    c.space ? change(s.registers_before, s.registers_after) : "-",
+                    c.space ? change(s.ctas_per_sm_before, s.ctas_per_sm_after) : "-",
+                    c.space ? change(s.local_bytes_before, s.local_bytes_after) : "-", human_count(c.records),
+                    c.space ? change(s.code_bytes_before, s.code_bytes_after) : "-",
+                    c.space ? human_bytes(s.trace_bytes) : "-");
+    out += line + '\n';
+  }
+  out += "  (s semantics, t timing, p space: + trusted, - not trusted, ? inconclusive)\n";
+
+  for (const ConfigReport& c : r.configs) {
+    if (!c.refused.empty()) continue;
+    out += fmt::format("\n  {} {}: {}\n", c.probe, c.sample, name_of(c.judgement.overall));
+    for (const Reason& reason : c.judgement.reasons) {
+      constexpr char sign[] = {'+', '?', '-', ' '};
+      std::string text = fmt::format("{}", reason.info().code);
+      text += reason.numbers.empty() ? "" : ": " + reason.numbers;
+      append_wrapped(out, fmt::format("    {} ", sign[static_cast<size_t>(reason.info().effect)]), "        ",
+                     text);
+    }
+    for (const LossCount& l : c.losses)
+      append_wrapped(out, "    ! ", "        ",
+                     fmt::format("{} {}: {} times, {}", l.severity, l.name, l.count, human_bytes(l.bytes)));
+    for (const Artefact& a : c.artefacts) append_wrapped(out, "    > ", "        ", a.kind + ": " + a.path);
+  }
+  for (const std::string& w : r.warnings) append_wrapped(out, "\n  warning: ", "    ", w);
+  out += fmt::format("\n  verdict: {}\n", name_of(r.verdict()));
+  return out;
+}
+
+std::string render_json(const ReplayReport& r) {
+  Json o;
+  o["schema"] = "xtrace-replay-report";
+  o["schema_version"] = ReplayReport::schema_version;
+  o["bundle"] = r.bundle;
+  o["launch"] = r.launch;
+  o["kernel"] = r.kernel;
+  o["kernel_text"] = r.kernel_text;
+  o["grid"] = {r.grid.x, r.grid.y, r.grid.z};
+  o["block"] = {r.block.x, r.block.y, r.block.z};
+  o["backend"] = r.backend;
+  o["device"] = r.device;
+  o["driver"] = r.driver;
+  o["verdict"] = name_of(r.verdict());
+  o["exit_status"] = exit_status(r.verdict());
+  o["clean"] = {{"replays", r.clean_replays},
+                {"memory_bytes", r.memory_bytes},
+                {"written_bytes", r.written_bytes},
+                {"unstable_bytes", r.unstable_bytes},
+                {"time", r.clean_time ? json_of(*r.clean_time) : Json(nullptr)},
+                {"noise_floor", r.noise_floor ? Json(*r.noise_floor) : Json(nullptr)}};
+  o["configs"] = Json::array();
+  for (const ConfigReport& c : r.configs) o["configs"].push_back(json_of(c));
+  o["warnings"] = r.warnings;
+  // Names from a recording may hold anything: bytes that are not UTF-8 are replaced.
+  return o.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace xtrace::diff

@@ -1,0 +1,65 @@
+// What `xtrace replay` says about one launch, as a struct, as a table for people, and as JSON
+// (docs/report-schema.md).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "diff/verdict.h"
+
+namespace xtrace::diff {
+
+struct LossCount {
+  std::string name, severity;  // as in trace/loss.def
+  uint64_t count = 0, bytes = 0;
+};
+
+struct Artefact {
+  std::string kind;  // "trace", "timeline", "table"
+  std::string path;
+};
+
+// One probe at one sampling rate, replayed and compared.
+struct ConfigReport {
+  std::string probe;    // "block"
+  std::string sample;   // "all", "cta:1/16"
+  std::string refused;  // not empty: the splicer or the backend refused, with reason; nothing else is filled
+  Judgement judgement;
+  double budget = default_budget;
+  std::optional<SemanticEvidence> semantics;
+  std::optional<TimingEvidence> timing;
+  std::optional<SpatialEvidence> space;
+  double microseconds = 0;  // median; 0 = not measured
+  uint64_t records = 0;
+  std::vector<LossCount> losses;
+  std::vector<Artefact> artefacts;  // empty unless the trace earned it
+};
+
+struct ReplayReport {
+  static constexpr uint32_t schema_version = 1;
+  std::string bundle;
+  uint64_t launch = 0;      // ordinal
+  std::string kernel;       // mangled
+  std::string kernel_text;  // demangled; may be empty
+  Dim3 grid, block;
+  std::string backend, device, driver;
+  uint32_t clean_replays = 0;
+  uint64_t unstable_bytes = 0, written_bytes = 0, memory_bytes = 0;
+  std::optional<SampleStats> clean_time;
+  std::optional<double> noise_floor;
+  std::vector<ConfigReport> configs;
+  std::vector<std::string> warnings;
+
+  // The worst of the configurations that were not refused; inconclusive without any.
+  Verdict verdict() const;
+};
+
+// At most 120 columns; longer words (paths, kernel names) are kept whole on lines of their own.
+std::string render_text(const ReplayReport& report);
+std::string render_json(const ReplayReport& report);
+
+}  // namespace xtrace::diff

@@ -1,0 +1,189 @@
+// Launching and timing of the driver backend.
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <random>
+
+#include "replay/driver/driver_backend_impl.h"
+
+namespace xtrace::replay {
+
+namespace {
+
+// Launches queued behind a closed gate. The driver's queue is finite: filling it while the gate is closed
+// would wait for ever (NVBench limits the same thing to 32).
+constexpr uint32_t gated_launches = 32;
+
+// Failures of cuLaunchKernelEx itself: nothing was launched, the context lives.
+bool rejected_launch(CUresult r) {
+  switch (r) {
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_INVALID_HANDLE:
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_OUT_OF_MEMORY:
+    case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
+    case CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE:
+    case CUDA_ERROR_INVALID_CLUSTER_SIZE:
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_NOT_PERMITTED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+CUresult DriverBackend::queue_launch(LoadedModule& m) {
+  const CUlaunchConfig config = launch_.config(stream_.handle());
+  size_t size = launch_.record.param_block.size();
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, launch_.record.param_block.data(),
+                   CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+  const CUresult r = api_.LaunchKernelEx(&config, m.function, nullptr, size > 0 ? extra : nullptr);
+  m.launched |= r == CUDA_SUCCESS;
+  return r;
+}
+
+Status DriverBackend::queue_restore(const LoadedModule& m, RestoreScope scope) {
+  XT_TRY_STATUS(scope == RestoreScope::all ? memory_.restore_all() : memory_.restore_written());
+  for (const BoundVariable& v : m.variables)
+    if (scope == RestoreScope::all || written_[v.region])
+      XT_CU(api_, MemcpyDtoDAsync, v.live, variables_pristine_ + variable_offset_[v.region], v.size,
+            stream_.handle());
+  return {};
+}
+
+Status DriverBackend::restore(ModuleHandle handle, RestoreScope scope) {
+  XT_TRY_STATUS(usable(true));
+  XT_TRY(LoadedModule * m, module(handle));
+  return watch(queue_restore(*m, scope));
+}
+
+// The first launch of a module is not gated: the driver may have to grow local memory for it, which waits for
+// the whole device, and that would wait for the gate. Its time therefore contains launch latency.
+Result<RunOutcome> DriverBackend::run(ModuleHandle handle) {
+  XT_TRY_STATUS(usable(true));
+  XT_TRY(LoadedModule * m, module(handle));
+  XT_TRY_STATUS(drain("restoring memory"));
+  RunOutcome outcome;
+  CUresult launched = CUDA_SUCCESS;
+  {
+    if (m->launched) XT_TRY_STATUS(watch(stream_.close_gate()));
+    GateGuard gate(stream_);
+    XT_TRY_STATUS(watch(stream_.record(0)));
+    launched = queue_launch(*m);
+    if (launched == CUDA_SUCCESS) XT_TRY_STATUS(watch(stream_.record(1)));
+  }
+  if (launched != CUDA_SUCCESS) {
+    outcome.failure = fmt::format("cuLaunchKernelEx failed: {}", api_.text(launched));
+    if (!rejected_launch(launched))
+      die(device("{} of kernel {}", outcome.failure, launch_.record.kernel).value());
+    return outcome;
+  }
+  Result<LaunchStream::Wait> w = stream_.wait_event(1, options_.watchdog_seconds);
+  if (!w) {
+    outcome.failure = w.error().message;
+    die(device("kernel {} failed: {}", launch_.record.kernel, w.error().message).value());
+    return outcome;
+  }
+  if (*w == LaunchStream::Wait::timed_out) {
+    outcome.failure = fmt::format("watchdog: no end after {} s", options_.watchdog_seconds);
+    die(with_hint(device("kernel {} was given up by the watchdog after {} s", launch_.record.kernel,
+                         options_.watchdog_seconds),
+                  "the kernel may still run; start the replay in a new process")
+            .value());
+    return outcome;
+  }
+  XT_TRY(outcome.microseconds, watch(stream_.microseconds_between(0, 1)));
+  outcome.completed = true;
+  return outcome;
+}
+
+// Events first_event and first_event + 1 around the launches. The restore runs before the first event, so
+// every variant starts from the same memory and from the same traffic through L2: what the caches hold when
+// the kernel starts is what the restore left there, for all variants alike. It is not a cold cache.
+Status DriverBackend::queue_sample(LoadedModule& m, uint32_t launches, size_t first_event) {
+  XT_TRY_STATUS(queue_restore(m, RestoreScope::written));
+  if (m.launched) XT_TRY_STATUS(stream_.close_gate());  // else see run()
+  uint32_t done = 0;
+  const auto launch_until = [&](uint32_t stop) -> Status {
+    for (; done < stop; ++done) XT_TRY_STATUS(api_.check(queue_launch(m), "cuLaunchKernelEx"));
+    return {};
+  };
+  const bool all_gated = launches <= gated_launches;
+  {
+    GateGuard gate(stream_);
+    XT_TRY_STATUS(stream_.record(first_event));
+    XT_TRY_STATUS(launch_until(std::min(launches, gated_launches)));
+    if (all_gated) XT_TRY_STATUS(stream_.record(first_event + 1));
+  }
+  if (all_gated) return {};
+  XT_TRY_STATUS(launch_until(launches));
+  return stream_.record(first_event + 1);
+}
+
+Status DriverBackend::queue_round(const std::vector<LoadedModule*>& modules,
+                                  const std::vector<uint32_t>& order, uint32_t launches) {
+  for (size_t k = 0; k < order.size(); ++k) XT_TRY_STATUS(queue_sample(*modules[order[k]], launches, 2 * k));
+  return {};
+}
+
+// Waits for the samples of a round one by one, each under the watchdog; result by variant.
+Result<std::vector<double>> DriverBackend::collect_round(const std::vector<uint32_t>& order,
+                                                         uint32_t launches) {
+  std::vector<double> microseconds(order.size());
+  for (size_t k = 0; k < order.size(); ++k) {
+    XT_TRY(const LaunchStream::Wait w, stream_.wait_event(2 * k + 1, options_.watchdog_seconds * launches));
+    if (w == LaunchStream::Wait::timed_out)
+      return with_hint(device("watchdog: a timing sample of {} launches of {} did not end after {} s",
+                              launches, launch_.record.kernel, options_.watchdog_seconds * launches),
+                       "the kernel may still run; start the replay in a new process");
+    XT_TRY(const double us, stream_.microseconds_between(2 * k, 2 * k + 1));
+    microseconds[order[k]] = us / launches;
+  }
+  return microseconds;
+}
+
+Result<TimingResult> DriverBackend::time(const TimingRequest& request) {
+  XT_TRY_STATUS(usable(true));
+  if (request.variants.empty() || request.launches_per_sample == 0)
+    return internal("timing asked for {} variants of {} launches a sample", request.variants.size(),
+                    request.launches_per_sample);
+  std::vector<LoadedModule*> modules;
+  for (const TimedVariant& v : request.variants) {
+    XT_TRY_IN(LoadedModule * m, module(v.module), "timing variant {}", v.name);
+    modules.push_back(m);
+    XT_TRY_STATUS(watch(queue_restore(*m, RestoreScope::all)));
+  }
+  XT_TRY_STATUS(drain("restoring memory"));
+
+  TimingResult result;
+  result.microseconds.resize(modules.size());
+  std::vector<uint32_t> order(modules.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::mt19937_64 random(request.seed);
+  const auto start = std::chrono::steady_clock::now();
+  // Round 0 warms up (clocks, instruction caches, first-touch costs) and is dropped.
+  for (uint64_t round = 0; round <= request.rounds; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    Status queued = queue_round(modules, order, request.launches_per_sample);
+    if (!queued) {
+      // A rejected launch leaves the context alive; what was queued before it has to end all the same.
+      Error error = std::move(queued).error().in(fmt::format("timing kernel {}", launch_.record.kernel));
+      XT_TRY_STATUS(drain("a broken-off timing round"));
+      return watch(Result<TimingResult>(tl::make_unexpected(std::move(error))));
+    }
+    Result<std::vector<double>> one = collect_round(order, request.launches_per_sample);
+    if (!one) {
+      die(std::move(one).error().in("timing"));
+      return tl::make_unexpected(*dead_);
+    }
+    if (round > 0)
+      for (size_t v = 0; v < modules.size(); ++v) result.microseconds[v].push_back((*one)[v]);
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    if (round > 0 && passed.count() > request.time_limit_seconds) break;
+  }
+  return result;
+}
+
+}  // namespace xtrace::replay

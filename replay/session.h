@@ -1,0 +1,70 @@
+// From a recording to a launch at hand, and from a launch to its reference: what the unchanged kernel does
+// when it is replayed several times. Everything later compared against (outputs, unstable bytes, noise) comes
+// from here.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/status.h"
+#include "capture/bundle/bundle_reader.h"
+#include "replay/backend.h"
+#include "replay/byte_ranges.h"
+
+namespace xtrace::replay {
+
+// Loads code and memory of the launch with this ordinal. bad_input: no such launch, or images that contradict
+// the record; unsupported: the launch was skipped when recording (the reason is repeated).
+Result<LaunchImage> load_launch(const bundle::BundleReader& bundle, uint64_t ordinal);
+
+// The part of load_launch that judges plain data: sizes, parameters, geometry.
+Status check_launch(const LaunchImage& launch);
+
+struct Mismatch {
+  size_t region = 0;              // index into record.regions
+  uint64_t offset = 0;            // first differing byte
+  uint64_t bytes = 0;             // how many bytes of this region differ
+  std::byte expected{}, found{};  // at `offset`
+};
+
+// Results of n clean replays, each from `before`.
+struct CleanReference {
+  ModuleHandle module = 0;
+  uint32_t replays = 0;
+  // Contents of each region after the first replay. Empty for a region that no replay changed: its contents
+  // are `before`. Use output_of().
+  std::vector<Bytes> output;
+  std::vector<ByteRanges> unstable;  // per region: bytes that differed among the replays
+  std::vector<bool> written;         // per region: some replay changed it
+  std::vector<double> microseconds;  // per replay; zeros when the backend does not measure time
+
+  // Against the recorded contents after the live launch, outside the unstable bytes.
+  bool has_recorded_after = false;
+  bool matches_recorded_after = false;  // false without a recorded `after`
+  std::vector<Mismatch> mismatches;     // one per region that differs, in order
+
+  // A launch on top of the previous one's memory gave the same outputs (outside the unstable bytes). Then
+  // several launches may share one restore in timing.
+  bool idempotent = false;
+  std::optional<Mismatch> repeat_difference;  // why not
+
+  uint64_t unstable_bytes() const;
+  ByteView output_of(const LaunchImage& launch, size_t region) const {
+    return written[region] ? ByteView(output[region]) : ByteView(launch.before[region]);
+  }
+};
+
+// Replays the module n >= 1 times with everything restored in between, then (test_repeat) once more without:
+// a kernel that hangs or faults on its own results takes the backend with it, so the caller can leave that
+// out. The backend must be prepared with `launch`; it is told which regions are written; its memory is left
+// dirty. A replay that does not complete is a device error. Memory: the outputs of the written regions plus
+// one region.
+Result<CleanReference> clean_replays(Backend& backend, const LaunchImage& launch, ModuleHandle module,
+                                     uint32_t n, bool test_repeat = true);
+
+// Compares what the backend's memory holds now against the reference, outside its unstable bytes: one
+// Mismatch per region that differs.
+Result<std::vector<Mismatch>> compare_outputs(Backend& backend, const LaunchImage& launch,
+                                              ModuleHandle module, const CleanReference& reference);
+
+}  // namespace xtrace::replay

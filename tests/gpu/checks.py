@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""What the scripts of this folder expect of bundles and reports. Each command prints what it checked; exit status 1, with
+every difference on a line, when an expectation does not hold."""
+import argparse
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "bench"))
+import report  # noqa: E402
+
+IDENTICAL = {"output-equal"}
+# Bytes differ only where clean replays differ among themselves; the second: every byte the kernel writes is of that kind.
+UNSTABLE_ONLY = IDENTICAL | {"output-unstable", "output-all-unstable"}
+
+
+def read(path):
+    return json.loads(pathlib.Path(path).read_text())
+
+
+def recorded(listing):
+    return [launch for launch in listing["launches"] if launch["status"] == "recorded"]
+
+
+def check_bundle(arguments):
+    listing, wrong = read(arguments.listing), []
+    launches, good = listing["launches"], recorded(listing)
+    if arguments.state and listing["state"] != arguments.state:
+        wrong.append(f"state: expected {arguments.state}, found {listing['state']}")
+    if len(good) < arguments.recorded_at_least:
+        wrong.append(f"recorded launches: expected at least {arguments.recorded_at_least}, found {len(good)}")
+    kernels = {launch["kernel"] for launch in good}
+    if len(kernels) < arguments.kernels_at_least:
+        wrong.append(f"distinct kernels: expected at least {arguments.kernels_at_least}, found {len(kernels)}")
+    skipped = [launch for launch in launches if launch["status"] == "skipped"]
+    wrong += [f"launch {launch['ordinal']} is skipped without a reason" for launch in skipped if not launch.get("skip_reason")]
+    if arguments.all_recorded:
+        wrong += [f"launch {launch['ordinal']} is skipped: {launch.get('skip_reason')}" for launch in skipped]
+    if arguments.not_all_recorded and listing["state"] == "complete" and not skipped:
+        wrong.append("expected an incomplete bundle or a skipped launch, found a complete bundle without any")
+    print(f"bundle: {listing['state']}, {len(good)} recorded of {len(kernels)} kernels, {len(skipped)} skipped")
+    return wrong
+
+
+def print_last_recorded(arguments):
+    print(recorded(read(arguments.listing))[-1]["ordinal"])
+    return []
+
+
+def check_replay(arguments):
+    reports, wrong = report.load(arguments.report), []
+    if arguments.launches is not None and len(reports) != arguments.launches:
+        wrong.append(f"reports: expected {arguments.launches}, found {len(reports)}")
+    for launch in reports:
+        name = f"launch {launch['launch']} {launch['kernel']}"
+        outputs = UNSTABLE_ONLY if launch["kernel"] in arguments.nondeterministic else IDENTICAL
+        if not launch["configs"]:
+            wrong.append(f"{name}: no configuration")
+        for config in launch["configs"]:
+            here = f"{name} {config['probe']} {config['sample']}"
+            if config["refused"]:
+                print(f"{here}: refused: {config['refused']}")
+                if not arguments.may_refuse:
+                    wrong.append(f"{here}: refused: {config['refused']}")
+                continue
+            found = report.codes(config)
+            print(f"{here}: {config['verdict']}: {report.reasons_text(config)}")
+            if not found & outputs:
+                wrong.append(f"{here}: expected one of {sorted(outputs)}, found {sorted(found)}")
+            if "replay-faithful" not in found:
+                wrong.append(f"{here}: the clean replay does not equal the recorded launch: {sorted(found)}")
+            if config["aspects"]["semantics"] == "not trusted":
+                wrong.append(f"{here}: semantics not trusted: {report.reasons_text(config)}")
+            if any(loss["count"] for loss in config["losses"]):
+                wrong.append(f"{here}: losses: {config['losses']}")
+    print(f"replay: {len(reports)} launches, {sum(len(r['configs']) for r in reports)} configurations")
+    return wrong
+
+
+def inst_tables(path, wrong):
+    """kernel -> rows of its instruction table."""
+    tables = {}
+    for launch in report.load(path):
+        config = report.config_of(launch, "inst")
+        table = report.table_of(launch, config) if config and not config["refused"] else None
+        if table is None:
+            why = report.reasons_text(config) if config else "no such configuration"
+            wrong.append(f"launch {launch['launch']} {launch['kernel']}: no table of the inst trace: {why}")
+        else:
+            tables[launch["kernel"]] = table
+    return tables
+
+
+def check_totals(arguments):
+    wrong = []
+    tables = inst_tables(arguments.report, wrong)
+    counted = {row["kernel"]: row["warp_instructions"] for row in read(arguments.ncu)}
+    for kernel, expected in counted.items():
+        found = sum(row["warps"] for row in tables[kernel]) if kernel in tables else None
+        print(f"{kernel:20} ncu {expected:>14,}  trace {'-' if found is None else format(found, ','):>14}")
+        if found != expected:
+            wrong.append(f"{kernel}: executed instructions: ncu {expected}, trace {found}")
+    wrong += [f"{kernel}: traced, but not seen by ncu" for kernel in tables.keys() - counted.keys()]
+    return wrong
+
+
+def check_instructions(arguments):
+    wrong, ncu = [], read(arguments.ncu)
+    kernel = ncu["kernel"]
+    table = {row["pc"]: row for row in inst_tables(arguments.report, []).get(kernel, [])}
+    if not table:
+        return [f"{kernel}: no table of the inst trace"]
+    for expected in ncu["instructions"]:
+        # An instruction that the table leaves out is taken as not executed.
+        row = table.pop(expected["pc"], {"warps": 0, "threads": 0})
+        if (row["warps"], row["threads"]) != (expected["warps"], expected["lanes"]):
+            wrong.append(f"{kernel} {expected['pc']:#x} {expected['sass']}: ncu {expected['warps']} warps "
+                         f"{expected['lanes']} lanes, trace {row['warps']} warps {row['threads']} lanes")
+    wrong += [f"{kernel} {pc:#x}: in the trace, but not in ncu's listing" for pc in table if table[pc]["warps"]]
+    print(f"{kernel}: {len(ncu['instructions'])} instructions compared, warps and lanes")
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(required=True)
+
+    bundle = commands.add_parser("bundle", help="the output of xtrace ls --json")
+    bundle.add_argument("listing")
+    bundle.add_argument("--state", choices=("complete", "incomplete"))
+    bundle.add_argument("--recorded-at-least", type=int, default=0)
+    bundle.add_argument("--kernels-at-least", type=int, default=0)
+    bundle.add_argument("--all-recorded", action="store_true")
+    bundle.add_argument("--not-all-recorded", action="store_true")
+    bundle.set_defaults(run=check_bundle)
+
+    last = commands.add_parser("last-recorded", help="prints the ordinal")
+    last.add_argument("listing")
+    last.set_defaults(run=print_last_recorded)
+
+    replay = commands.add_parser("replay", help="the output of xtrace replay --compare --json")
+    replay.add_argument("report")
+    replay.add_argument("--launches", type=int)
+    replay.add_argument("--nondeterministic", action="append", default=[], metavar="KERNEL")
+    replay.add_argument("--may-refuse", action="store_true")
+    replay.set_defaults(run=check_replay)
+
+    for name, run in (("totals", check_totals), ("instructions", check_instructions)):
+        command = commands.add_parser(name, help="the inst trace against ncu_counts.py " + name)
+        command.add_argument("report")
+        command.add_argument("ncu")
+        command.set_defaults(run=run)
+
+    arguments = parser.parse_args()
+    wrong = arguments.run(arguments)
+    for line in wrong:
+        print(f"FAILED: {line}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

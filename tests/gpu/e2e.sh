@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# The main job on kernels13: record, list, replay under every probe, compare; and the trace's counts against ncu's.
+# shellcheck source=tests/gpu/common.bash
+source "$(dirname "${BASH_SOURCE[0]}")/common.bash"
+need_app
+run=$work/run.xtr
+
+step "record: the application's output and status stay the same"
+capture "$app"
+[ "$status" -eq 0 ] || fail "kernels13 fails without xtrace"
+# The checksum of reduce_sum changes from run to run.
+sed '/^reduce_sum/s/checksum [0-9a-f]*/checksum -/' "$work/stdout" > "$work/plain"
+capture "$XTRACE" record -o "$run" -- "$app"
+[ "$status" -eq 0 ] || fail "xtrace record ended with $status"
+sed '/^reduce_sum/s/checksum [0-9a-f]*/checksum -/' "$work/stdout" | diff "$work/plain" - || fail "the output differs"
+
+step "ls"
+"$XTRACE" ls "$run"
+"$XTRACE" ls "$run" --json > "$work/ls.json"
+checks bundle "$work/ls.json" --state complete --all-recorded --kernels-at-least 13 --recorded-at-least 13
+
+step "replay under every probe"
+# Its status is the verdict, which also judges time; what is required of it here is in the report.
+capture "$XTRACE" replay "$run" --probes=all --compare --json "$work/report.json"
+[ "$status" -le 2 ] || fail "xtrace replay ended with $status"
+cp "$work/report.json" "$XTRACE_OUT/e2e-report.json"
+checks replay "$work/report.json" --launches 13 --nondeterministic reduce_sum
+
+step "executed instructions against ncu"
+command -v ncu > /dev/null || skip "passed, but not checked: the counts against ncu, which is not on the PATH"
+python3 "$XTRACE_ROOT/tests/gpu/ncu_counts.py" totals "$work/totals.json" -- "$app"
+checks totals "$work/report.json" "$work/totals.json"
+
+for kernel in sgemm spmv_csr switch_table; do
+  step "executed instructions of $kernel, one by one"
+  python3 "$XTRACE_ROOT/tests/gpu/ncu_counts.py" instructions "$work/$kernel.json" --kernel "$kernel" -- "$app" --only "$kernel"
+  checks instructions "$work/report.json" "$work/$kernel.json"
+done

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""ncu's output is read right, and the checks of tests/gpu fail when they should."""
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "gpu"), str(ROOT / "tools" / "bench")]
+import checks  # noqa: E402
+import h200  # noqa: E402
+import ncu_counts  # noqa: E402
+import report  # noqa: E402
+
+TOTALS = '''==PROF== Connected to process 7
+saxpy            grid 4x1x1 block 256x1x1 checksum 0 ok
+"ID","Process ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"
+"1","7","sgemm","","smsp__inst_executed.sum","inst","96"
+"0","7","saxpy","","smsp__inst_executed.sum","inst","12,615,680"
+"0","7","saxpy","","launch__registers","register/thread","16"
+'''
+SOURCE = '''==PROF== Connected to process 7
+"Kernel Name","saxpy"
+"#","Address","Source","Instructions Executed","# Samples","Instructions Executed","Thread Instructions Executed"
+"1","00007f0000000100"," LDC R1, c[0x0][0x28] ","50","2","1,024","32,768"
+"2","00007f0000000110"," EXIT ","50","2","8","100"
+'''
+
+
+def config(probe="inst", code="output-equal", **changes):
+    pair = {"before": 10, "after": 12}
+    row = {
+        "probe": probe, "sample": "all", "refused": None, "verdict": "trusted",
+        "aspects": {"semantics": "trusted", "timing": "trusted", "space": "trusted"},
+        "reasons": [{"code": code, "numbers": ""}, {"code": "replay-faithful", "numbers": ""}],
+        "timing": {"measured": True, "ratio": 1.1, "ratio_low": 1.0, "ratio_high": 1.2, "rounds": 50},
+        "space": {"registers": pair, "ctas_per_sm": pair, "local_bytes": pair, "code_bytes": pair, "trace_bytes": 64},
+        "records": 4, "losses": [], "artefacts": [],
+    }
+    return row | changes
+
+
+def launch(*configs, kernel="saxpy", **changes):
+    row = {
+        "schema": report.SCHEMA, "schema_version": report.VERSION, "bundle": "run.xtr", "launch": 0, "kernel": kernel,
+        "grid": [1, 1, 1], "block": [32, 1, 1], "configs": list(configs),
+        "clean": {"time": {"median_us": 2.0, "q1_us": 1.9, "q3_us": 2.1}, "noise_floor": 0.01, "unstable_bytes": 0},
+    }
+    return row | changes
+
+
+class Ncu(unittest.TestCase):
+    def test_totals_in_launch_order(self):
+        self.assertEqual(ncu_counts.parse_totals(TOTALS), [{"kernel": "saxpy", "warp_instructions": 12615680},
+                                                           {"kernel": "sgemm", "warp_instructions": 96}])
+
+    def test_instructions_by_offset_and_last_column_of_a_name(self):
+        self.assertEqual(ncu_counts.parse_instructions(SOURCE, "saxpy")["instructions"], [
+            {"sass": "LDC R1, c[0x0][0x28]", "warps": 1024, "lanes": 32768, "pc": 0},
+            {"sass": "EXIT", "warps": 8, "lanes": 100, "pc": 16}])
+
+    def test_refuses_what_it_does_not_understand(self):
+        cases = {
+            "no header": (ncu_counts.parse_totals, "==ERROR== permission\n"),
+            "no metric": (ncu_counts.parse_totals, TOTALS.replace("smsp__inst_executed.sum", "x")),
+            "a fraction": (ncu_counts.parse_totals, TOTALS.replace('"96"', '"9.6"')),
+            "no column": (lambda t: ncu_counts.parse_instructions(t, "k"), SOURCE.replace("Thread Instr", "Instr")),
+            "a gap": (lambda t: ncu_counts.parse_instructions(t, "k"), SOURCE.replace("0110", "0120")),
+        }
+        for name, (parse, text) in cases.items():
+            with self.subTest(name), self.assertRaises(ncu_counts.NcuError):
+                parse(text)
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def write(self, name, content):
+        path = pathlib.Path(self.folder.name) / name
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return str(path)
+
+    def check(self, *arguments):
+        """(exit status, what was printed)"""
+        out = io.StringIO()
+        with mock.patch.object(sys, "argv", ["checks.py", *arguments]), contextlib.redirect_stdout(out):
+            status = checks.main()
+        return status, out.getvalue()
+
+
+class Replay(Files):
+    def test_verdicts(self):
+        semantics = {"semantics": "not trusted", "timing": "trusted", "space": "trusted"}
+        cases = [
+            # name, report, options, status
+            ("identical", launch(config()), [], 0),
+            ("unstable bytes of a deterministic kernel", launch(config(code="output-unstable")), [], 1),
+            ("unstable bytes where that is known", launch(config(code="output-unstable")), ["--nondeterministic", "saxpy"], 0),
+            ("diverged", launch(config(code="output-diverged")), ["--nondeterministic", "saxpy"], 1),
+            ("not faithful", launch(config(reasons=[{"code": "output-equal", "numbers": ""}])), [], 1),
+            ("path differs", launch(config(aspects=semantics)), [], 1),
+            ("a loss", launch(config(losses=[{"name": "dropped", "count": 1}])), [], 1),
+            ("refused", launch(config(refused="BRX without a table")), [], 1),
+            ("refused where that is allowed", launch(config(refused="BRX without a table")), ["--may-refuse"], 0),
+            ("no configuration", launch(), [], 1),
+        ]
+        for name, document, options, expected in cases:
+            with self.subTest(name):
+                status, output = self.check("replay", self.write("report.json", document), *options)
+                self.assertEqual(status, expected, output)
+
+    def test_number_of_launches(self):
+        path = self.write("report.json", [launch(config()), launch(config())])
+        self.assertEqual(self.check("replay", path, "--launches", "2")[0], 0)
+        self.assertEqual(self.check("replay", path, "--launches", "3")[0], 1)
+
+    def test_another_schema_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "expected schema"):
+            report.load(self.write("report.json", launch(schema_version=99)))
+
+
+class Counts(Files):
+    def report_with(self, rows, artefacts=True):
+        table = self.write("table.csv", "pc,block,warps,threads,sass\n" + "".join(f"{pc:#x},0,{w},{t},X\n" for pc, w, t in rows))
+        made = [{"kind": "table", "path": table}] if artefacts else []
+        return self.write("report.json", launch(config(artefacts=made)))
+
+    def test_totals(self):
+        ncu = self.write("ncu.json", [{"kernel": "saxpy", "warp_instructions": 30}])
+        self.assertEqual(self.check("totals", self.report_with([(0, 10, 320), (16, 20, 640)]), ncu)[0], 0)
+        self.assertEqual(self.check("totals", self.report_with([(0, 10, 320), (16, 21, 640)]), ncu)[0], 1)
+        self.assertEqual(self.check("totals", self.report_with([(0, 30, 960)], artefacts=False), ncu)[0], 1)
+
+    def test_instructions(self):
+        ncu = self.write("ncu.json", {"kernel": "saxpy", "instructions": [
+            {"pc": 0, "sass": "LDC", "warps": 10, "lanes": 320}, {"pc": 16, "sass": "NOP", "warps": 0, "lanes": 0}]})
+        cases = [
+            ("equal", [(0, 10, 320), (16, 0, 0)], 0),
+            ("not executed and not listed", [(0, 10, 320)], 0),
+            ("lanes differ", [(0, 10, 319)], 1),
+            ("warps differ", [(0, 11, 320)], 1),
+            ("one too many", [(0, 10, 320), (32, 1, 32)], 1),
+        ]
+        for name, rows, expected in cases:
+            with self.subTest(name):
+                self.assertEqual(self.check("instructions", self.report_with(rows), ncu)[0], expected)
+
+
+class Bundle(Files):
+    def test_expectations(self):
+        good = {"ordinal": 0, "status": "recorded", "kernel": "saxpy"}
+        skipped = {"ordinal": 1, "status": "skipped", "kernel": "saxpy", "skip_reason": "no space"}
+        cases = [
+            ("complete", [good], "complete", ["--state", "complete", "--all-recorded", "--recorded-at-least", "1"], 0),
+            ("wrong state", [good], "incomplete", ["--state", "complete"], 1),
+            ("too few", [good], "complete", ["--recorded-at-least", "2"], 1),
+            ("too few kernels", [good, good], "complete", ["--kernels-at-least", "2"], 1),
+            ("skipped", [good, skipped], "complete", ["--all-recorded"], 1),
+            ("skipped, as expected", [good, skipped], "complete", ["--not-all-recorded"], 0),
+            ("incomplete, as expected", [good], "incomplete", ["--not-all-recorded"], 0),
+            ("nothing missing", [good], "complete", ["--not-all-recorded"], 1),
+            ("no reason", [skipped | {"skip_reason": ""}], "complete", [], 1),
+        ]
+        for name, launches, state, options, expected in cases:
+            with self.subTest(name):
+                path = self.write("ls.json", {"state": state, "launches": launches})
+                self.assertEqual(self.check("bundle", path, *options)[0], expected)
+
+
+class Bench(unittest.TestCase):
+    def test_summary_counts_refusals_apart(self):
+        def with_ratio(ratio):
+            return config(timing={"measured": True, "ratio": ratio, "ratio_low": 1, "ratio_high": 2, "rounds": 9})
+
+        rows = [h200.launch_row(launch(c)) for c in (with_ratio(1.0), with_ratio(4.0), config(refused="why"))]
+        self.assertEqual(h200.summarise({"name": "app", "launches": rows}), [
+            {"program": "app", "probe": "inst", "sample": "all", "launches": 2, "ratio_median": 2.5,
+             "ratio_geometric_mean": 2.0, "ratio_worst": 4.0, "refused": 1}])
+
+    def test_time_that_was_not_measured_is_null(self):
+        row = h200.configuration(config(timing={"measured": False, "ratio": 0}))
+        self.assertIsNone(row["ratio"])
+        self.assertEqual(row["registers"], {"before": 10, "after": 12})
+
+
+if __name__ == "__main__":
+    unittest.main()

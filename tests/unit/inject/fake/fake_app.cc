@@ -1,0 +1,245 @@
+// The program that the end-to-end tests record: one scenario a run. Prints what an application would, and
+// exits with 7 so that its status can be told from the recorder's.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/inject/fake/fake_driver.h"
+
+namespace {
+
+// Length and bytes of a cubin: the image format of the fake driver.
+std::vector<char> image_of(const std::string& name) {
+  std::ifstream in(std::string(XTRACE_SOURCE_DIR) + "/fixtures/cubins/sm_90/" + name + ".cubin",
+                   std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (bytes.empty()) std::abort();
+  std::vector<char> out(8);
+  const uint64_t size = bytes.size();
+  std::memcpy(out.data(), &size, 8);
+  out.insert(out.end(), bytes.begin(), bytes.end());
+  return out;
+}
+
+CUfunction function(const char* cubin, const char* name) {
+  static std::map<std::string, CUmodule> modules;
+  CUmodule& module = modules[cubin];
+  if (module == nullptr) cuModuleLoadData(&module, image_of(cubin).data());
+  CUfunction f = nullptr;
+  cuModuleGetFunction(&f, module, name);
+  return f;
+}
+
+CUdeviceptr floats(int n, float value) {
+  CUdeviceptr p = 0;
+  cuMemAlloc(&p, n * sizeof(float));
+  const std::vector<float> data(n, value);
+  cuMemcpyHtoD(p, data.data(), n * sizeof(float));
+  return p;
+}
+
+CUresult scale(CUfunction f, CUdeviceptr data, float factor, int n, CUstream stream = nullptr) {
+  void* params[] = {&data, &factor, &n};
+  return cuLaunchKernel(f, 4, 1, 1, 128, 1, 1, 0, stream, params, nullptr);
+}
+
+void basic() {
+  const CUfunction f = function("plain", "scale");
+  const CUdeviceptr data = floats(1000, 1.0f);
+  floats(500, 9.0f);  // reached by nothing
+  for (int i = 0; i < 3; ++i) scale(f, data, 2.0f, 1000);
+  cuCtxSynchronize();
+  float first;
+  std::memcpy(&first, reinterpret_cast<void*>(data), 4);
+  std::printf("result %g, reads while busy %u\n", first, fake_reads_while_busy());
+}
+
+// in -> hidden memory that nobody saw allocated; out is plain.
+void reach() {
+  const CUfunction f = function("plain", "block_sum");
+  const CUdeviceptr hidden = fake_hidden_alloc(256);
+  CUdeviceptr in = floats(16, 0), out = floats(4, 0);
+  cuMemcpyHtoD(in, &hidden, 8);
+  int n = 5;
+  std::vector<char> buffer(24, '\xcc');  // by `extra`, with filth in the padding
+  std::memcpy(&buffer[0], &in, 8);
+  std::memcpy(&buffer[8], &out, 8);
+  std::memcpy(&buffer[16], &n, 4);
+  size_t size = buffer.size();
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                   CU_LAUNCH_PARAM_END};
+  cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, extra);
+  cuCtxSynchronize();
+}
+
+void library_kernel() {
+  CUlibrary library = nullptr;
+  CUkernel kernel = nullptr;
+  cuLibraryLoadData(&library, image_of("plain").data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  cuLibraryGetKernel(&kernel, library, "scale");
+  CUdeviceptr data = floats(64, 3.0f);
+  float factor = 2;
+  int n = 64;
+  void* params[] = {&data, &factor, &n};
+  CUlaunchAttribute attributes[2]{};
+  attributes[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attributes[0].value.clusterDim = {2, 1, 1};
+  attributes[1].id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
+  attributes[1].value.priority = 3;
+  CUlaunchConfig config{};
+  config.gridDimX = 4, config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = 16, config.blockDimY = config.blockDimZ = 1;
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  cuLaunchKernelEx(&config, reinterpret_cast<CUfunction>(kernel), params, nullptr);
+}
+
+void variables() {
+  const CUfunction f = function("variables", "variables");
+  CUdeviceptr data = floats(8, 1.0f);
+  int n = 8;
+  void* params[] = {&data, &n};
+  cuLaunchKernel(f, 1, 1, 1, 8, 1, 1, 32, nullptr, params, nullptr);
+}
+
+void late_plain() {
+  fake_announce_late();
+  scale(function("plain", "scale"), floats(8, 1.0f), 2.0f, 8);
+}
+void late_variables() {
+  fake_announce_late();
+  variables();
+}
+
+void capture() {
+  const CUfunction f = function("plain", "scale");
+  const CUdeviceptr data = floats(8, 1.0f);
+  CUstream captured = nullptr, other = nullptr;
+  cuStreamCreate(&captured, 0);
+  cuStreamCreate(&other, 0);
+  CUgraph graph = nullptr;
+  cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  scale(f, data, 2.0f, 8, captured);
+  scale(f, data, 2.0f, 8, other);
+  cuStreamEndCapture(captured, &graph);
+  cuGraphLaunch(nullptr, captured);
+  scale(f, data, 2.0f, 8, captured);
+}
+
+void hang() {
+  const CUfunction f = function("plain", "scale");
+  const CUdeviceptr data = floats(8, 1.0f);
+  fake_hang();
+  scale(f, data, 2.0f, 8);
+  scale(f, data, 2.0f, 8);
+  fake_release();
+  usleep(50000);
+  scale(f, data, 2.0f, 8);
+}
+
+void failing_launch() {
+  fake_fail_launch(CUDA_ERROR_INVALID_VALUE, CUDA_SUCCESS);
+  std::printf("launch %d\n", scale(function("plain", "scale"), floats(8, 1.0f), 2.0f, 8));
+}
+void peer() {
+  const CUdeviceptr data = floats(8, 1.0f);
+  fake_set_device(data, 1);
+  scale(function("plain", "scale"), data, 2.0f, 8);
+}
+
+void freed() {
+  const CUfunction f = function("plain", "scale");
+  const CUdeviceptr data = floats(8, 1.0f), gone = floats(8, 1.0f);
+  cuMemcpyHtoD(data, &gone, 8);  // a stale pointer in reached memory
+  cuMemFree(gone);
+  scale(f, data, 2.0f, 8);
+}
+
+void threads() {
+  const CUfunction f = function("plain", "scale");
+  std::vector<std::thread> all;
+  for (int t = 0; t < 4; ++t)
+    all.emplace_back([f] {
+      const CUdeviceptr data = floats(100, 1.0f);
+      for (int i = 0; i < 25; ++i) {
+        const CUdeviceptr other = floats(10, 0);
+        scale(f, data, 1.0f, 100);
+        cuMemFree(other);
+      }
+    });
+  for (std::thread& t : all) t.join();
+  std::printf("reads while busy %u\n", fake_reads_while_busy());
+}
+
+void forked() {
+  const CUfunction f = function("plain", "scale");
+  const CUdeviceptr data = floats(8, 1.0f);
+  scale(f, data, 2.0f, 8);
+  const pid_t child = fork();
+  if (child == 0) {
+    scale(f, data, 2.0f, 8);
+    std::exit(0);  // with exit handlers
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0) std::exit(1);
+  scale(f, data, 2.0f, 8);
+}
+
+void early_exit() {
+  basic();
+  std::fflush(stdout);
+  _exit(7);
+}
+void killed() {
+  basic();
+  std::fflush(stdout);
+  raise(SIGKILL);
+}
+
+void none() {}
+
+const std::map<std::string, std::function<void()>> scenarios = {
+    {"basic", basic},
+    {"reach", reach},
+    {"library", library_kernel},
+    {"variables", variables},
+    {"late_plain", late_plain},
+    {"late_variables", late_variables},
+    {"capture", capture},
+    {"hang", hang},
+    {"failing_launch", failing_launch},
+    {"peer", peer},
+    {"freed", freed},
+    {"threads", threads},
+    {"forked", forked},
+    {"early_exit", early_exit},
+    {"killed", killed},
+    {"none", none},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto it = argc > 1 ? scenarios.find(argv[1]) : scenarios.end();
+  if (it == scenarios.end()) return 2;
+  if (argc > 2) {  // a signal handler of the application, and a wait for it
+    signal(SIGTERM, [](int) { _exit(55); });
+    std::printf("ready\n");
+    std::fflush(stdout);
+    pause();
+  }
+  cuInit(0);
+  it->second();
+  return 7;
+}

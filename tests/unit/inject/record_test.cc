@@ -1,0 +1,379 @@
+// The injected library, end to end: a program with a fake driver and a fake CUPTI, recorded through `xtrace
+// record`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/file.h"
+#include "capture/bundle/bundle_reader.h"
+
+namespace xtrace::inject {
+namespace {
+
+namespace fs = std::filesystem;
+using bundle::BundleReader;
+using bundle::LaunchRecord;
+using bundle::LaunchStatus;
+using bundle::Region;
+using bundle::RegionKind;
+using testing::HasSubstr;
+
+struct Recording {
+  int status = 0;        // of xtrace; 128 + signal when it was killed
+  std::string out, err;  // of xtrace and the program together, as a user sees them
+  fs::path bundle;
+  std::unique_ptr<BundleReader> reader;  // null when there is no bundle
+  const std::vector<LaunchRecord>& launches() const { return reader->launches(); }
+};
+
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+class Record : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "/xtrace-inject-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  pid_t start(std::vector<std::string> command) {
+    const pid_t child = fork();
+    if (child != 0) return child;
+    if (!freopen((directory_ / "out").c_str(), "w", stdout) ||
+        !freopen((directory_ / "err").c_str(), "w", stderr))
+      _exit(99);
+    setenv("LD_LIBRARY_PATH", XTRACE_FAKE_DIR, 1);
+    setenv("TMPDIR", directory_.c_str(), 1);
+    unsetenv("CUDA_INJECTION64_PATH");
+    for (const auto& [name, value] : environment_) setenv(name.c_str(), value.c_str(), 1);
+    std::vector<char*> argv;
+    for (std::string& a : command) argv.push_back(a.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    _exit(98);
+  }
+  Recording finish(pid_t child) {
+    Recording run;
+    int status = 0;
+    waitpid(child, &status, 0);
+    run.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    run.out = text_of(directory_ / "out");
+    run.err = text_of(directory_ / "err");
+    run.bundle = directory_ / "run.xtr";
+    if (auto reader = BundleReader::open(run.bundle)) run.reader = std::move(*reader);
+    return run;
+  }
+  std::vector<std::string> command(const std::string& scenario, const std::vector<std::string>& options) {
+    std::vector<std::string> c = {XTRACE_PROGRAM, "record",
+                                  "-o",           (directory_ / "run.xtr").string(),
+                                  "--cupti",      XTRACE_FAKE_DIR "/libcupti.so.13"};
+    c.insert(c.end(), options.begin(), options.end());
+    c.insert(c.end(), {"--", XTRACE_FAKE_APP, scenario});
+    return c;
+  }
+  Recording record(const std::string& scenario, const std::vector<std::string>& options = {}) {
+    return finish(start(command(scenario, options)));
+  }
+
+  fs::path directory_;
+  std::vector<std::pair<std::string, std::string>> environment_;
+};
+
+std::vector<float> floats_of(const Recording& run, const std::vector<Hash128>& chunks, uint64_t size) {
+  const auto bytes = run.reader->memory(chunks, size);
+  EXPECT_TRUE(bytes) << (bytes ? "" : bytes.error().to_string());
+  std::vector<float> out(size / 4);
+  if (bytes) std::memcpy(out.data(), bytes->data(), out.size() * 4);
+  return out;
+}
+
+TEST_F(Record, ImagesAreFromBeforeAndAfterEachLaunch) {
+  const Recording run = record("basic");
+  EXPECT_EQ(run.status, 7) << run.err;
+  EXPECT_EQ(run.out, "result 8, reads while busy 0\n");
+  EXPECT_THAT(run.err, HasSubstr("3 launches seen, 3 recorded, 0 skipped, 0 not asked for"));
+  ASSERT_NE(run.reader, nullptr);
+  EXPECT_EQ(run.reader->info().state, bundle::BundleState::complete);
+  EXPECT_EQ(run.reader->info().application_exit_status, 7);
+  EXPECT_EQ(run.reader->info().launches_seen, 3u);
+  EXPECT_EQ(run.reader->info().environment.gpu_name, "Fake GPU");
+  EXPECT_EQ(run.reader->info().environment.sm, 90u);
+  EXPECT_EQ(run.reader->info().environment.command, (std::vector<std::string>{XTRACE_FAKE_APP, "basic"}));
+  ASSERT_EQ(run.launches().size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const LaunchRecord& l = run.launches()[i];
+    EXPECT_EQ(l.ordinal, i);
+    EXPECT_EQ(l.kernel, "scale");
+    EXPECT_EQ(l.api, "cuLaunchKernel");
+    EXPECT_EQ(l.grid, (Dim3{4, 1, 1}));
+    EXPECT_EQ(l.block, (Dim3{128, 1, 1}));
+    EXPECT_EQ(l.function.registers, 10);
+    ASSERT_EQ(l.params.size(), 3u);
+    EXPECT_EQ(l.param_block.size(), 16u);
+    ASSERT_EQ(l.regions.size(), 1u) << "memory that nothing points to was recorded";
+    const Region& r = l.regions[0];
+    EXPECT_EQ(r.kind, RegionKind::device);
+    EXPECT_EQ(r.size, 4000u);
+    EXPECT_EQ(std::memcmp(l.param_block.data(), &r.address.value, 8), 0);
+    EXPECT_EQ(floats_of(run, r.before, r.size), std::vector<float>(1000, static_cast<float>(1 << i)));
+    EXPECT_EQ(floats_of(run, r.after, r.size), std::vector<float>(1000, static_cast<float>(2 << i)));
+  }
+  const auto code = run.reader->code(run.launches()[0].code);
+  ASSERT_TRUE(code);
+  EXPECT_EQ(*code, *read_file(fs::path(XTRACE_SOURCE_DIR) / "fixtures/cubins/sm_90/plain.cubin"));
+}
+
+TEST_F(Record, ScopeAllTakesEveryAllocation) {
+  const Recording run = record("basic", {"--scope", "all", "--launches", "0"});
+  ASSERT_EQ(run.status, 7) << run.err;
+  ASSERT_EQ(run.launches().size(), 1u);
+  ASSERT_EQ(run.launches()[0].regions.size(), 2u);
+  EXPECT_EQ(run.launches()[0].regions[1].size, 2000u);
+  EXPECT_EQ(run.reader->info().launches_seen, 3u);
+  EXPECT_THAT(run.err, HasSubstr("2 not asked for"));
+}
+
+TEST_F(Record, SelectionByKernelAndOrdinal) {
+  const Recording run = record("basic", {"--kernel", "^sca", "--launches", "every:2"});
+  ASSERT_EQ(run.status, 7) << run.err;
+  ASSERT_EQ(run.launches().size(), 2u);
+  EXPECT_EQ(run.launches()[1].ordinal, 2u);
+  fs::remove_all(run.bundle);
+  const Recording none = record("basic", {"--kernel", "gemm"});
+  EXPECT_EQ(none.status, 3);
+  EXPECT_THAT(none.err, HasSubstr("nothing was recorded"));
+}
+
+TEST_F(Record, FollowsPointersAndAsksTheDriver) {
+  const Recording run = record("reach");
+  ASSERT_EQ(run.status, 7) << run.err;
+  ASSERT_EQ(run.launches().size(), 1u);
+  const LaunchRecord& l = run.launches()[0];
+  EXPECT_EQ(l.kernel, "block_sum");
+  EXPECT_EQ(l.param_block.size(), 20u);
+  ASSERT_EQ(l.regions.size(), 3u);
+  EXPECT_EQ(l.regions[0].kind, RegionKind::asked);
+  EXPECT_EQ(l.regions[0].size, 256u);
+  const auto before = run.reader->memory(l.regions[0].before, 256),
+             after = run.reader->memory(l.regions[0].after, 256);
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ((*before)[0], std::byte{0});
+  EXPECT_EQ((*after)[0], std::byte{5});
+}
+
+TEST_F(Record, KernelsOfLibrariesWithLaunchAttributes) {
+  const Recording run = record("library");
+  ASSERT_EQ(run.status, 7) << run.err;
+  ASSERT_EQ(run.launches().size(), 1u);
+  const LaunchRecord& l = run.launches()[0];
+  EXPECT_EQ(l.api, "cuLaunchKernelEx");
+  EXPECT_EQ(l.kernel, "scale");
+  EXPECT_EQ(l.cluster, (Dim3{2, 1, 1}));
+  ASSERT_EQ(l.attributes.size(), 2u);
+  EXPECT_EQ(l.attributes[1].name, "priority");
+  EXPECT_EQ(l.attributes[1].value.size(), 64u);
+  EXPECT_EQ(l.attributes[1].value[0], std::byte{3});
+  EXPECT_EQ(l.param_block.size(), 16u);
+}
+
+TEST_F(Record, VariablesOfTheModuleAreRegions) {
+  const Recording run = record("variables");
+  ASSERT_EQ(run.status, 7) << run.err;
+  ASSERT_EQ(run.launches().size(), 1u);
+  std::map<std::string, RegionKind> variables;
+  for (const Region& r : run.launches()[0].regions)
+    if (!r.symbol.empty()) variables[r.symbol] = r.kind;
+  EXPECT_EQ(variables, (std::map<std::string, RegionKind>{{"counter", RegionKind::global},
+                                                          {"limit", RegionKind::constant},
+                                                          {"scratch", RegionKind::global},
+                                                          {"scratch_pointer", RegionKind::global},
+                                                          {"weights", RegionKind::constant}}));
+  using testing::UnorderedElementsAre;  // and the launch call that only the fake CUPTI knows
+  EXPECT_THAT(run.reader->info().warnings,
+              UnorderedElementsAre(HasSubstr("does not know the variable functions"),
+                                   HasSubstr("has cuLaunchKernelOfTomorrow, which xtrace was not built for")));
+}
+
+TEST_F(Record, ACubinThatComesInsideTheLaunchIsFoundAtItsEnd) {
+  const Recording plain = record("late_plain");
+  EXPECT_EQ(plain.status, 7) << plain.err;
+  fs::remove_all(plain.bundle);
+  const Recording variables = record("late_variables");
+  EXPECT_EQ(variables.status, 3);
+  ASSERT_EQ(variables.launches().size(), 1u);
+  EXPECT_THAT(variables.launches()[0].skip_reason,
+              HasSubstr("code: its cubin came inside the launch itself"));
+}
+
+TEST_F(Record, CapturedAndGraphLaunchesAreSkippedByName) {
+  const Recording run = record("capture");
+  EXPECT_EQ(run.status, 3);
+  ASSERT_EQ(run.launches().size(), 4u);
+  EXPECT_THAT(run.launches()[0].skip_reason, HasSubstr("stream capture: the launch is being captured"));
+  EXPECT_THAT(run.launches()[1].skip_reason, HasSubstr("stream capture: another stream"));
+  EXPECT_THAT(run.launches()[2].skip_reason, HasSubstr("graph launch"));
+  EXPECT_EQ(run.launches()[2].api, "cuGraphLaunch");
+  EXPECT_EQ(run.launches()[3].status, LaunchStatus::recorded);
+  EXPECT_THAT(run.err, HasSubstr("3 launches that were asked for were not recorded"));
+}
+
+TEST_F(Record, AGraphLaunchIsOnlyAWarningWhenKernelsAreNamed) {
+  const Recording run = record("capture", {"--kernel", "scale", "--launches", "2"});
+  EXPECT_EQ(run.status, 7) << run.err;
+  ASSERT_EQ(run.launches().size(), 1u);
+  EXPECT_THAT(run.err, HasSubstr("1 graph launches were not looked into"));
+}
+
+TEST_F(Record, ABusyDeviceDoesNotHangTheProgram) {
+  const Recording run = record("hang", {"--drain-timeout", "1"});
+  EXPECT_EQ(run.status, 3);
+  ASSERT_EQ(run.launches().size(), 3u);
+  EXPECT_THAT(run.launches()[0].skip_reason,
+              HasSubstr("busy device: the device did not become idle within 1.0 s"));
+  EXPECT_THAT(run.launches()[1].skip_reason, HasSubstr("busy since an earlier wait gave up"));
+  EXPECT_EQ(run.launches()[2].status, LaunchStatus::recorded);
+}
+
+TEST_F(Record, RefusedLaunchesSayWhy) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"failing_launch", "launch failed: CUDA_ERROR_INVALID_VALUE"},
+      {"peer", "peer memory: 32 bytes"},
+  };
+  for (const auto& [scenario, reason] : cases) {
+    const Recording run = record(scenario);
+    EXPECT_EQ(run.status, 3) << scenario;
+    ASSERT_EQ(run.launches().size(), 1u) << scenario;
+    EXPECT_EQ(run.launches()[0].status, LaunchStatus::skipped);
+    EXPECT_THAT(run.launches()[0].skip_reason, HasSubstr(reason));
+    EXPECT_THAT(run.err, HasSubstr(reason));
+    fs::remove_all(run.bundle);
+  }
+  const Recording limit = record("basic", {"--max-bytes", "3K"});
+  ASSERT_EQ(limit.launches().size(), 3u);
+  EXPECT_THAT(limit.launches()[0].skip_reason,
+              HasSubstr("size limit: the launch reaches 4000 bytes or more"));
+}
+
+TEST_F(Record, FreedMemoryIsNotReached) {
+  const Recording run = record("freed");
+  ASSERT_EQ(run.status, 7) << run.err;
+  ASSERT_EQ(run.launches().size(), 1u);
+  EXPECT_EQ(run.launches()[0].regions.size(), 1u);
+}
+
+TEST_F(Record, ThreadsDoNotDisturbEachOthersSnapshots) {
+  const Recording run = record("threads");
+  ASSERT_EQ(run.status, 7) << run.err;
+  EXPECT_EQ(run.out, "reads while busy 0\n");
+  ASSERT_EQ(run.launches().size(), 100u);
+  for (const LaunchRecord& l : run.launches()) EXPECT_EQ(l.regions.size(), 1u);
+}
+
+TEST_F(Record, AForkedChildIsLeftAlone) {
+  const Recording run = record("forked");
+  EXPECT_EQ(run.status, 7) << run.err;
+  EXPECT_EQ(run.launches().size(), 2u);
+}
+
+TEST_F(Record, AProgramThatEndsWithoutExitHandlersLeavesAnIncompleteBundle) {
+  const std::pair<const char*, const char*> cases[] = {{"early_exit", "ended by _exit"},
+                                                       {"killed", "ended by signal 9"}};
+  for (const auto& [scenario, text] : cases) {
+    const Recording run = record(scenario);
+    EXPECT_EQ(run.status, 3) << scenario;
+    EXPECT_THAT(run.err, HasSubstr(text));
+    ASSERT_NE(run.reader, nullptr);
+    EXPECT_EQ(run.reader->info().state, bundle::BundleState::incomplete);
+    EXPECT_EQ(run.launches().size(), 3u) << "what was finished is there";
+    fs::remove_all(run.bundle);
+  }
+}
+
+TEST_F(Record, ATakenCuptiIsNamed) {
+  environment_ = {{"FAKE_CUPTI_TAKEN", "CUPTI for OtherTool"}};
+  const Recording run = record("basic");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_EQ(run.out, "result 8, reads while busy 0\n") << "the program must run as ever";
+  EXPECT_THAT(run.err, HasSubstr("CUPTI is taken by \"CUPTI for OtherTool\""));
+  EXPECT_FALSE(fs::exists(run.bundle));
+}
+
+TEST_F(Record, NothingLaunchedIsAnError) {
+  const Recording run = record("none");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_THAT(run.err, HasSubstr("the program launched no kernel"));
+}
+
+TEST_F(Record, AProgramWithoutCudaIsAnError) {
+  std::vector<std::string> c = command("basic", {});
+  c.resize(c.size() - 2);
+  c.insert(c.end(), {"/bin/sh", "-c", "echo out; exit 4"});
+  const Recording run = finish(start(c));
+  EXPECT_EQ(run.status, 3);
+  EXPECT_EQ(run.out, "out\n");
+  EXPECT_THAT(run.err, HasSubstr("did not initialise CUDA"));
+}
+
+TEST_F(Record, AnExistingBundleIsKeptUnlessAllowed) {
+  ASSERT_EQ(record("basic").status, 7);
+  const Recording again = record("reach");
+  EXPECT_EQ(again.status, 3);
+  EXPECT_EQ(again.out, "") << "the program must not have run";
+  EXPECT_THAT(again.err, HasSubstr("add --overwrite"));
+  EXPECT_EQ(again.launches().size(), 3u);
+  const Recording replaced = record("reach", {"--overwrite"});
+  EXPECT_EQ(replaced.status, 7) << replaced.err;
+  EXPECT_EQ(replaced.launches().size(), 1u);
+}
+
+TEST_F(Record, SignalsReachTheProgram) {
+  std::vector<std::string> c = command("none", {});
+  c.push_back("wait");
+  const pid_t child = start(c);
+  for (int i = 0; i < 500 && text_of(directory_ / "out") != "ready\n"; ++i) usleep(10000);
+  kill(child, SIGTERM);
+  const Recording run = finish(child);
+  EXPECT_EQ(run.status,
+            3);  // nothing recorded; but the program's handler ended it, or finish() would still wait
+  EXPECT_EQ(run.out, "ready\n");
+}
+
+TEST_F(Record, LeavesNothingBehindInTheTemporaryDirectory) {
+  ASSERT_EQ(record("basic").status, 7);
+  for (const auto& entry : fs::directory_iterator(directory_))
+    EXPECT_THAT(entry.path().filename().string(), testing::AnyOf("out", "err", "run.xtr"));
+}
+
+TEST_F(Record, MistakesOnTheCommandLineAreUsageErrors) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--launches", "x"}, "launches: expected a whole number"},
+      {{"--max-bytes", "lots"}, "--max-bytes"},
+      {{"--scope", "some"}, "--scope: expected reachable or all"},
+      {{"--zstd-level", "0"}, "--zstd-level: expected 1 to 19"},
+      {{"--follow"}, "--follow is not supported yet"},
+      {{"--nonsense"}, "nonsense"},
+  };
+  for (const auto& [options, text] : cases) {
+    const Recording run = record("basic", options);
+    EXPECT_EQ(run.status, 64) << options[0];
+    EXPECT_EQ(run.out, "");
+    EXPECT_THAT(run.err, HasSubstr(text));
+  }
+  const Recording pattern = record("basic", {"--kernel", "a("});
+  EXPECT_EQ(pattern.status, 3);
+  EXPECT_THAT(pattern.err, HasSubstr("not a POSIX extended regular expression"));
+}
+
+}  // namespace
+}  // namespace xtrace::inject

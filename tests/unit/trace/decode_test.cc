@@ -1,0 +1,599 @@
+#include "trace/decode.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <set>
+
+#include "encoder.h"
+
+namespace xtrace::trace {
+namespace {
+
+using testing::Buffer;
+using testing::diamond_loop;
+using ::testing::ElementsAre;
+using testing::Event;
+using testing::events_of;
+using ::testing::HasSubstr;
+
+constexpr uint32_t all = 0xffffffff;
+
+// Every warp not mentioned ends at once with one legal run.
+void fill_others(Buffer& b, TraceKind kind, uint32_t from = 1) {
+  for (uint32_t w = from; w < b.map.layout.warps; ++w) {
+    b.start(w, 1000);
+    uint64_t clock = 1000;
+    for (uint32_t block : {0u, 1u, 3u, 4u}) {
+      if (kind == TraceKind::block) b.block(w, block, all, clock += 10);
+      if (kind == TraceKind::inst) b.inst_run(w, block, all, clock);
+    }
+    b.exit(w, clock + 5);
+  }
+}
+
+TEST(Decode, BlockRecordsOfEveryWarp) {
+  Buffer b(diamond_loop(TraceKind::block));
+  b.start(0, 0x1'0000'0000 - 4, 777, 3);
+  b.block(0, 0, all, 0x1'0000'0002);
+  b.block(0, 1, 0x0000ffff, 0x1'0000'0010);
+  b.block(0, 2, 0xffff0000, 0x2'0000'0000);  // a 64-bit clock: a long pause is kept
+  b.exit(0, 0x2'0000'0009);
+  fill_others(b, TraceKind::block);
+  std::vector<WarpTrace> t;
+  const auto s = b.decode(TraceKind::block, t);
+  ASSERT_TRUE(s) << s.error().to_string();
+  ASSERT_EQ(t.size(), 4u);
+  EXPECT_EQ(events_of(t[0]), b.events[0]);
+  EXPECT_EQ(events_of(t[3]), b.events[3]);
+  EXPECT_EQ(t[0].sm, 3u);
+  EXPECT_EQ(t[0].start_time, 777u);
+  EXPECT_EQ(t[0].exit_clock, 0x2'0000'0009u);
+  EXPECT_EQ(t[3].cta, 1u);
+  EXPECT_EQ(t[3].warp_in_cta, 1u);
+  EXPECT_EQ(s->records, 3u + 3 * 4);
+  EXPECT_EQ(s->bytes_written, 16u * 15);
+  EXPECT_EQ(s->bytes_kept, 16u * 15);
+  EXPECT_TRUE(s->losses.none());
+}
+
+TEST(Decode, InstRecordsOfEveryLengthAcrossTheTurnOfThe32BitClock) {
+  wire::AddressMap map = diamond_loop(TraceKind::inst);
+  map.blocks.clear();
+  for (uint32_t n = 1; n <= 12; ++n) {
+    wire::Block blk;
+    blk.first_pc = 0x1000 * n;
+    blk.instructions = blk.clocks = n;
+    blk.record_bytes = inst_record_bytes(n);
+    map.blocks.push_back(blk);
+  }
+  map.layout.warps = map.layout.warps_per_cta = 1;
+  Buffer b(map);
+  uint64_t clock = 0x7'ffff'ff80;
+  b.start(0, clock);
+  for (uint32_t i = 0; i < 12; ++i) b.inst_run(0, i, all >> i, clock, 5);
+  b.exit(0, clock + 6);
+  EXPECT_GT(clock, 0x8'0000'0000u);
+  std::vector<WarpTrace> t;
+  const auto s = b.decode(TraceKind::inst, t);
+  ASSERT_TRUE(s) << s.error().to_string();
+  EXPECT_EQ(events_of(t[0]), b.events[0]);
+  EXPECT_EQ(t[0].exit_clock, clock + 6);
+  EXPECT_TRUE(s->losses.none());
+  EXPECT_EQ(s->clocks, 78u);
+}
+
+TEST(Decode, PairsAndEdges) {
+  Buffer b(diamond_loop(TraceKind::pair));
+  for (uint32_t w = 0; w < 4; ++w) b.start(w, 100);
+  b.pair(0, 0, all, 110, 150);
+  b.edge(0, true, 1, all, 160);
+  b.edge(0, false, 1, 0xff, 170);
+  b.edge(0, false, 1, ~0xffu, 0x9'0000'0300);  // edges carry 64 bits
+  b.pair(0, 0, all, 0x9'0000'0400, 0x9'0000'0410);
+  for (uint32_t w = 0; w < 4; ++w) b.exit(w, 0x9'0000'0500);
+  std::vector<WarpTrace> t;
+  const auto s = b.decode(TraceKind::pair, t);
+  ASSERT_TRUE(s);
+  EXPECT_EQ(events_of(t[0]), b.events[0]);
+  EXPECT_EQ(t[1].records(), 0u);  // a warp that never met the site lost nothing
+  EXPECT_TRUE(s->losses.none());
+}
+
+TEST(Decode, SlotTable) {
+  wire::AddressMap map = diamond_loop(TraceKind::block);
+  map.layout.table = 0x1234;
+  map.layout.slot_bytes = 0;
+  Buffer b(map);
+  b.set_slots({128, 512, 128, 256});
+  fill_others(b, TraceKind::block, 0);
+  std::vector<WarpTrace> t;
+  const auto s = b.decode(TraceKind::block, t);
+  ASSERT_TRUE(s) << s.error().to_string();
+  for (int w = 0; w < 4; ++w) EXPECT_EQ(events_of(t[w]), b.events[w]) << w;
+  EXPECT_TRUE(s->losses.none());
+}
+
+TEST(Decode, SamplingVisitsOnlySampledCtas) {
+  wire::AddressMap map = diamond_loop(TraceKind::block);
+  map.layout.warps = 64;
+  map.layout.one_in = 4;
+  map.layout.seed = 99;
+  Buffer b(map);
+  std::vector<uint32_t> expected;
+  for (uint32_t w = 0; w < 64; ++w) {
+    if (!wire::cta_is_sampled(w / 2, 4, 99)) continue;
+    expected.push_back(w);
+    b.start(w, 10);
+    b.block(w, 0, all, 20);
+    b.exit(w, 30);
+  }
+  ASSERT_GT(expected.size(), 4u);
+  ASSERT_LT(expected.size(), 40u);
+  std::vector<WarpTrace> t;
+  auto s = b.decode(TraceKind::block, t);
+  ASSERT_TRUE(s);
+  std::vector<uint32_t> visited;
+  for (const auto& w : t) visited.push_back(w.warp);
+  EXPECT_EQ(visited, expected);
+  EXPECT_EQ(s->unsampled_warps, 64 - expected.size());
+  EXPECT_TRUE(s->losses.none());
+}
+
+// --- every loss, made on purpose
+
+struct LossCase {
+  const char* what;
+  Loss loss;
+  TraceKind kind;
+  std::function<void(Buffer&)> make;  // warp 0 is the victim
+  uint64_t kept_records, lost_bytes;
+  uint64_t other_losses = 0;  // of severity lost or distrust that necessarily come with it
+};
+
+void three_blocks(Buffer& b) {
+  b.start(0, 100);
+  for (uint32_t i : {0u, 1u, 3u}) b.block(0, i, all, 110 + i);
+}
+
+const LossCase loss_cases[] = {
+    {"stopped", Loss::not_exited, TraceKind::block, [](Buffer& b) { three_blocks(b); }, 3, 0},
+    {"no header", Loss::never_started, TraceKind::block, [](Buffer&) {}, 0, 0},
+    {"empty", Loss::no_records, TraceKind::block,
+     [](Buffer& b) {
+       b.start(0, 5);
+       b.exit(0, 9);
+     },
+     0, 0},
+    {"bytes + 4", Loss::ragged_bytes, TraceKind::block,
+     [](Buffer& b) {
+       three_blocks(b);
+       b.exit(0, 200);
+       b.headers[0].bytes += 4;
+     },
+     3, 0},
+    {"longer than its slot", Loss::guard_overrun, TraceKind::block,
+     [](Buffer& b) {
+       b.start(0, 100);
+       for (uint32_t i = 0; i < 61; ++i) b.block(0, i % 2 ? 3 : 1, all, 110 + i);
+       b.exit(0, 500);
+     },
+     60, 16},
+    {"wrapped", Loss::wrapped, TraceKind::block,
+     [](Buffer& b) {
+       b.map.layout.wraps = true;
+       b.start(0, 100);
+       for (uint32_t i = 0; i < 100; ++i) b.block(0, i % 2 ? 3 : 1, all, 110 + i);
+       b.exit(0, 500);
+     },
+     64, 36 * 16},
+    {"short buffer", Loss::slot_missing, TraceKind::block,
+     [](Buffer& b) {
+       three_blocks(b);
+       b.exit(0, 200);
+       b.map.layout.warps = b.map.layout.warps_per_cta = 1;
+       b.memory.resize(64 + 40);
+     },
+     2, 16},
+    {"last record cut", Loss::truncated_record, TraceKind::inst,
+     [](Buffer& b) {
+       uint64_t c = 100;
+       b.start(0, c);
+       b.inst_run(0, 0, all, c);
+       b.inst_run(0, 2, all, c);
+       b.exit(0, c + 1);
+       b.headers[0].bytes -= 16;
+     },
+     1, 32},
+    {"kind 9", Loss::unknown_kind, TraceKind::block,
+     [](Buffer& b) {
+       three_blocks(b);
+       b.raw(0, {0x90000001, all, 1, 0});
+       b.block(0, 4, all, 150);
+       b.exit(0, 200);
+     },
+     4, 16},
+    {"block 77", Loss::unknown_index, TraceKind::block,
+     [](Buffer& b) {
+       three_blocks(b);
+       b.raw(0, {0x1000004d, all, 1, 0});
+       b.block(0, 4, all, 150);
+       b.exit(0, 200);
+     },
+     4, 16},
+    {"inst record in a block trace", Loss::kind_mismatch, TraceKind::block,
+     [](Buffer& b) {
+       three_blocks(b);
+       b.raw(0, {0x20000001, all, 1, 0});
+       b.block(0, 4, all, 150);
+       b.exit(0, 200);
+     },
+     4, 16},
+    {"edge record at a pair site", Loss::kind_mismatch, TraceKind::pair,
+     [](Buffer& b) {
+       b.start(0, 5);
+       b.pair(0, 0, all, 6, 9);
+       b.edge(0, true, 0, all, 12);
+       b.exit(0, 30);
+     },
+     1, 16},
+    {"block without probe", Loss::unprobed_block, TraceKind::block,
+     [](Buffer& b) {
+       b.map.blocks[2].record_bytes = 0;
+       three_blocks(b);
+       b.block(0, 2, all, 140);
+       b.exit(0, 200);
+     },
+     3, 16},
+    {"clock before start", Loss::clock_before_start, TraceKind::block,
+     [](Buffer& b) {
+       b.start(0, 100);
+       b.block(0, 0, all, 99);
+       b.exit(0, 200);
+     },
+     1, 0},
+    {"32-bit clock before start", Loss::clock_before_start, TraceKind::pair,
+     [](Buffer& b) {
+       b.start(0, 0x1'0000'0002);
+       b.pair(0, 0, all, 0xffff'ffff, 0x1'0000'0005);
+       b.exit(0, 0x1'0000'0009);
+     },
+     1, 0},
+    {"clock after exit", Loss::clock_after_exit, TraceKind::block,
+     [](Buffer& b) {
+       three_blocks(b);
+       b.exit(0, 112);
+     },
+     3, 0},
+    {"32-bit clocks behind a wrap", Loss::epoch_assumed, TraceKind::pair,
+     [](Buffer& b) {
+       b.map.layout.wraps = true;
+       b.start(0, 100);
+       for (uint32_t i = 0; i < 65; ++i) b.pair(0, 0, all, 110 + 10 * i, 115 + 10 * i);
+       b.exit(0, 900);
+     },
+     64, 0, 1},
+    {"unsampled CTA wrote", Loss::unsampled_records, TraceKind::block,
+     [](Buffer& b) {
+       b.map.layout.one_in = 2;
+       b.map.layout.seed = 0;
+       while (wire::cta_is_sampled(0, 2, b.map.layout.seed) || !wire::cta_is_sampled(1, 2, b.map.layout.seed))
+         b.map.layout.seed += 0x10000001;
+       b.block(0, 0, all, 20);
+       std::swap(b.headers[1].bytes, b.headers[1].sm);  // and warp 1 left only a header
+     },
+     0, 0, 1},
+};
+
+TEST(DecodeLoss, EachIsCountedOnceWithItsBytes) {
+  for (const LossCase& c : loss_cases) {
+    SCOPED_TRACE(c.what);
+    Buffer b(diamond_loop(c.kind));
+    for (uint32_t w = 1; w < 4; ++w) {
+      b.start(w, 1000);
+      if (c.kind == TraceKind::block) b.block(w, 0, all, 1010);
+      if (c.kind == TraceKind::inst) b.inst(w, 0, all, {1010, 1020, 1030});
+      b.exit(w, 1200);
+    }
+    c.make(b);
+    std::vector<WarpTrace> t;
+    const auto s = b.decode(c.kind, t);
+    ASSERT_TRUE(s) << s.error().to_string();
+    if (c.loss == Loss::unsampled_records) {
+      EXPECT_EQ(s->losses.count(c.loss), 2u);
+      EXPECT_EQ(s->unsampled_warps, 2u);
+      continue;
+    }
+    EXPECT_EQ(s->losses.count(c.loss), 1u);
+    EXPECT_EQ(s->losses.row(c.loss).first_warp, 0u);
+    if (c.loss != Loss::epoch_assumed) {
+      EXPECT_EQ(s->losses.row(c.loss).bytes, c.lost_bytes);
+    }
+    EXPECT_EQ(t[0].records(), c.kept_records);
+    const uint64_t own = loss_info(c.loss).severity == LossSeverity::note ? 0 : 1;
+    EXPECT_EQ(s->losses.count(LossSeverity::lost) + s->losses.count(LossSeverity::distrust),
+              own + c.other_losses);
+    EXPECT_EQ(t[0].bytes_written, t[0].bytes_dropped + (t[0].exited ? t[0].bytes_kept : 0));
+    EXPECT_EQ(!t[0].gaps.empty(), loss_info(c.loss).severity == LossSeverity::lost || c.other_losses != 0);
+  }
+}
+
+TEST(DecodeLoss, EveryKindHasATest) {
+  std::set<Loss> tested{Loss::neighbour_overwrote, Loss::neighbour_overran, Loss::count_changed};  // below
+  for (const LossCase& c : loss_cases) tested.insert(c.loss);
+  for (const LossInfo& info : all_losses()) EXPECT_TRUE(tested.count(info.loss)) << info.name;
+}
+
+TEST(DecodeLoss, OverrunKeepsWhatFitsAndDistrustsTheNextSlot) {
+  Buffer b(diamond_loop(TraceKind::block));
+  fill_others(b, TraceKind::block);
+  b.start(0, 100);
+  for (uint32_t i = 0; i < 70; ++i) b.block(0, i % 2 ? 3 : 1, all, 110 + i);  // 1024 - 64 = 60 records fit
+  b.exit(0, 500);
+  std::vector<WarpTrace> t;
+  const auto s = b.decode(TraceKind::block, t);
+  ASSERT_TRUE(s);
+  EXPECT_EQ(t[0].records(), 60u);
+  EXPECT_EQ(t[0].bytes_dropped, 160u);
+  EXPECT_THAT(t[0].gaps, ElementsAre(60u));
+  EXPECT_EQ(s->losses.row(Loss::guard_overrun).bytes, 160u);
+  EXPECT_EQ(s->losses.count(Loss::neighbour_overran), 1u);
+  EXPECT_EQ(s->losses.row(Loss::neighbour_overran).first_warp, 1u);
+}
+
+TEST(DecodeLoss, CountOfTheCountingReplay) {
+  Buffer b(diamond_loop(TraceKind::block));
+  fill_others(b, TraceKind::block, 0);
+  std::vector<uint64_t> counted{64, 64, 80, 64};
+  DecodeOptions o;
+  o.counted_bytes = counted;
+  std::vector<WarpTrace> t;
+  const auto s = b.decode(TraceKind::block, t, o);
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->losses.count(Loss::count_changed), 1u);
+  EXPECT_EQ(s->losses.row(Loss::count_changed).first_warp, 2u);
+  EXPECT_TRUE(s->losses.none());
+}
+
+TEST(DecodeLoss, RecordsBehindADamagedChunkAreFoundAgain) {
+  Buffer b(diamond_loop(TraceKind::inst));
+  fill_others(b, TraceKind::inst);
+  uint64_t c = 100;
+  b.start(0, c);
+  for (uint32_t i : {0u, 2u, 3u, 4u}) b.inst_run(0, i, all, c);
+  b.exit(0, c + 9);
+  b.memory[64 + 32] = std::byte{0x55};  // word 0 of the record of B2
+  b.memory[64 + 35] = std::byte{0x77};
+  std::vector<WarpTrace> t;
+  const auto s = b.decode(TraceKind::inst, t);
+  ASSERT_TRUE(s);
+  ASSERT_THAT(t[0].index, ElementsAre(0u, 3u, 4u));
+  EXPECT_THAT(t[0].gaps, ElementsAre(1u));
+  EXPECT_EQ(t[0].bytes_dropped, 48u);
+  EXPECT_EQ(events_of(t[0])[2], b.events[0][3]);
+}
+
+TEST(DecodeLoss, AClockThatLooksLikeAHeaderDoesNotMisleadTheSearch) {
+  Buffer b(diamond_loop(TraceKind::inst));
+  fill_others(b, TraceKind::inst);
+  uint64_t c = 0x2000'0000 - 100;
+  b.start(0, c);
+  b.inst_run(0, 0, all, c);
+  c = 0x2000'0004 - 9;
+  b.inst_run(0, 2, all, c);  // its third clock, first word of a chunk, is 0x20000004: "inst record of B4"
+  ASSERT_EQ(b.events[0][1].clocks[2], 0x2000'0004u);
+  b.inst_run(0, 3, all, c);
+  b.inst_run(0, 4, all, c);
+  b.exit(0, c + 9);
+  b.memory[64 + 32 + 3] = std::byte{0x77};  // the header of B2
+  std::vector<WarpTrace> t;
+  ASSERT_TRUE(b.decode(TraceKind::inst, t));
+  ASSERT_THAT(t[0].index, ElementsAre(0u, 3u, 4u));
+  EXPECT_EQ(events_of(t[0])[2], b.events[0][3]);
+}
+
+// Random runs in wrapping slots of every size: what is kept must be the newest of what was written, event by
+// event, and written = kept + dropped. Warps write in random interleaving, so that neighbours fight over the
+// shared bytes.
+TEST(DecodeWrap, KeepsTheNewestRecordsWhateverTheNeighboursDo) {
+  std::mt19937 rng(7);
+  uint64_t contested = 0, wrapped = 0, untouched = 0;
+  for (int round = 0; round < 400; ++round) {
+    const TraceKind kind = round % 4 == 0 ? TraceKind::block : TraceKind::inst;
+    wire::AddressMap map = diamond_loop(kind);
+    map.layout.wraps = true;
+    map.layout.table = round % 2;
+    map.layout.slot_bytes = 256;
+    Buffer b(map);
+    if (map.layout.table) b.set_slots({128, 256, 512, 128});
+    std::vector<uint64_t> clock(4, 1'000'000);
+    std::vector<uint32_t> left(4);
+    for (uint32_t w = 0; w < 4; ++w) {
+      b.start(w, clock[w]);
+      left[w] = 1 + rng() % (round % 8 == 7 ? 3 : 60);
+    }
+    while (left[0] + left[1] + left[2] + left[3] != 0) {
+      const uint32_t w = rng() % 4;
+      if (left[w] == 0) continue;
+      --left[w];
+      const uint32_t block = rng() % 5;
+      if (kind == TraceKind::inst) b.inst_run(w, block, 1 + rng(), clock[w]);
+      if (kind == TraceKind::block) b.block(w, block, 1 + rng(), clock[w] += 7);
+    }
+    for (uint32_t w = 0; w < 4; ++w) b.exit(w, clock[w] + 1);
+    std::vector<WarpTrace> t;
+    const auto s = b.decode(kind, t);
+    ASSERT_TRUE(s) << s.error().to_string();
+    for (uint32_t w = 0; w < 4; ++w) {
+      SCOPED_TRACE(::testing::Message() << "round " << round << " warp " << w);
+      const std::vector<Event>& wrote = b.events[w];
+      const std::vector<Event> kept = events_of(t[w]);
+      // Kept events are a subsequence of those written (clocks make each unique), complete but at the gaps.
+      size_t at = wrote.size() - kept.size();
+      if (t[w].gaps.empty() || (t[w].gaps.size() == 1 && t[w].front_missing() && !kept.empty())) {
+        for (size_t i = 0; i < kept.size(); ++i) ASSERT_EQ(kept[i], wrote[at + i]);
+      } else {
+        at = 0;
+        for (const Event& e : kept) {
+          while (at < wrote.size() && !(wrote[at] == e)) ++at;
+          ASSERT_LT(at, wrote.size()) << "an event that was never written";
+          ++at;
+        }
+      }
+      uint64_t total = 0, kept_bytes = 0;
+      for (const Event& e : wrote) total += e.bytes;
+      for (uint32_t i = 0; i < t[w].records(); ++i) kept_bytes += b.map.blocks[t[w].index[i]].record_bytes;
+      EXPECT_EQ(t[w].bytes_written, total);
+      EXPECT_EQ(t[w].bytes_kept, kept_bytes);
+      EXPECT_EQ(t[w].bytes_dropped, total - kept_bytes);
+      uint64_t marked = 0;
+      for (const LossMark& m : t[w].marks) marked += m.bytes;
+      EXPECT_EQ(marked, total - kept_bytes) << "lost bytes that no loss accounts for";
+      // At most the slot's size is kept, and at least all but the parts that can not be told apart.
+      const uint64_t size = b.size[w];
+      EXPECT_GE(kept_bytes + 3 * 64, std::min(total, size));
+      if (kind == TraceKind::block) {
+        EXPECT_EQ(kept_bytes, std::min(total, size));
+      }
+      if (total <= size - 64) {
+        EXPECT_TRUE(t[w].gaps.empty());
+        ++untouched;
+      }
+    }
+    contested += s->losses.count(Loss::neighbour_overwrote);
+    wrapped += s->losses.count(Loss::wrapped);
+  }
+  EXPECT_GT(contested, 100u);
+  EXPECT_GT(wrapped, 500u);
+  EXPECT_GT(untouched, 50u);
+}
+
+TEST(DecodeWrap, FirstClockBehindDroppedRecordsMayBeFarFromTheStart) {
+  wire::AddressMap map = diamond_loop(TraceKind::pair);
+  map.layout.wraps = true;
+  map.layout.slot_bytes = 64;
+  map.layout.lead_bytes = 16;
+  map.layout.warps = map.layout.warps_per_cta = 1;
+  Buffer b(map);
+  b.start(0, 100);
+  uint64_t c = 200;
+  for (int i = 0; i < 6; ++i, c += 0x3000'0000) b.pair(0, 0, all, c, c + 5);
+  b.exit(0, c);
+  std::vector<WarpTrace> t;
+  ASSERT_TRUE(b.decode(TraceKind::pair, t));
+  ASSERT_EQ(t[0].records(), 4u);
+  EXPECT_EQ(events_of(t[0])[0], b.events[0][2]);
+  EXPECT_EQ(events_of(t[0])[3], b.events[0][5]);
+}
+
+TEST(DecodeSalvage, AStoppedWarpShowsWhatItWroteUnlessItWrapped) {
+  for (const bool wrap : {false, true}) {
+    wire::AddressMap map = diamond_loop(TraceKind::inst);
+    map.layout.wraps = true;
+    map.layout.slot_bytes = 256;
+    Buffer b(map);
+    fill_others(b, TraceKind::inst);
+    uint64_t c = 100;
+    b.start(0, c);
+    const int turns = wrap ? 12 : 2;
+    b.inst_run(0, 0, all, c);
+    for (int i = 0; i < turns; ++i) b.inst_run(0, 1, all, c), b.inst_run(0, 3, all, c);
+    std::vector<WarpTrace> t;
+    const auto s = b.decode(TraceKind::inst, t);
+    ASSERT_TRUE(s);
+    EXPECT_EQ(s->losses.count(Loss::not_exited), 1u);
+    EXPECT_EQ(t[0].records(), wrap ? 0u : 5u);
+    EXPECT_TRUE(t[0].tail_missing());
+    DecodeOptions off;
+    off.salvage = false;
+    ASSERT_TRUE(b.decode(TraceKind::inst, t, off));
+    EXPECT_EQ(t[0].records(), 0u);
+  }
+}
+
+// Any bytes at all: no crash, and the accounting holds.
+TEST(DecodeFuzz, GarbageIsCountedNeverTrusted) {
+  std::mt19937 rng(3);
+  for (int round = 0; round < 300; ++round) {
+    const TraceKind kind = static_cast<TraceKind>(round % 3);
+    wire::AddressMap map = diamond_loop(kind);
+    map.layout.wraps = round & 4;
+    map.layout.slot_bytes = 256;
+    Buffer b(map);
+    fill_others(b, kind, 0);
+    for (int i = 0; i < 40; ++i) b.memory[rng() % b.memory.size()] = static_cast<std::byte>(rng() & 0x2f);
+    for (auto& h : b.headers)
+      if (rng() % 4 == 0) h.bytes = rng() % 2 ? rng() : rng() % 600;
+    if (rng() % 4 == 0) b.memory.resize(rng() % b.memory.size());
+    std::vector<WarpTrace> t;
+    const auto s = b.decode(kind, t);
+    if (!s) {  // a slot that lies outside the buffer altogether
+      EXPECT_THAT(s.error().message, HasSubstr("outside the trace buffer"));
+      continue;
+    }
+    for (const WarpTrace& w : t) {
+      EXPECT_EQ(w.bytes_written, (w.exited ? w.bytes_kept : 0) + w.bytes_dropped);
+    }
+  }
+}
+
+TEST(DecodeMap, ContradictionsAreBadInput) {
+  struct Case {
+    std::function<void(wire::AddressMap&)> change;
+    const char* message;
+  };
+  const Case cases[] = {
+      {[](auto& m) { m.layout.warps = 0; }, "0 warps in CTAs of 2"},
+      {[](auto& m) { m.layout.warps = 3; }, "3 warps in CTAs of 2"},
+      {[](auto& m) { m.layout.slot_bytes = 1000; }, "slots of 1000 bytes: expected a power of two"},
+      {[](auto& m) { m.layout.lead_bytes = 8; }, "a lead of 8 bytes"},
+      {[](auto& m) {
+         m.layout.table = 1;
+         m.layout.warps = 8;
+       },
+       "8 warps need"},
+      {[](auto& m) { m.blocks[2].clocks = 6; }, "block 2 with 7 instructions under inst has 6 clocks"},
+      {[](auto& m) { m.blocks[2].record_bytes = 64; }, "in 64 bytes: expected 7 in 48"},
+      {[](auto& m) { m.blocks[0].successors = {9}; }, "block 0 has successor 9, there are 5"},
+      {[](auto& m) {
+         m.layout.wraps = true;
+         m.layout.lead_bytes = 48;
+       },
+       "block 4 has records of 64 bytes"},
+      {[](auto& m) { m.blocks.clear(); }, "without blocks"},
+  };
+  for (const Case& c : cases) {
+    Buffer b(diamond_loop(TraceKind::inst));
+    c.change(b.map);
+    std::vector<WarpTrace> t;
+    const auto s = b.decode(TraceKind::inst, t);
+    ASSERT_FALSE(s) << c.message;
+    EXPECT_EQ(s.error().kind, ErrorKind::bad_input);
+    EXPECT_THAT(s.error().message, HasSubstr(c.message));
+  }
+}
+
+TEST(DecodeMap, ErrorsOfReaderAndVisitorStop) {
+  Buffer b(diamond_loop(TraceKind::block));
+  fill_others(b, TraceKind::block, 0);
+  const auto nothing = [](const WarpTrace&) -> Status { return {}; };
+  auto s = decode(
+      b.map, TraceKind::block, b.header_bytes(),
+      [](uint64_t, uint64_t) -> Result<ByteView> { return device("copy failed"); }, {}, nothing);
+  ASSERT_FALSE(s);
+  EXPECT_EQ(s.error().kind, ErrorKind::device);
+  EXPECT_THAT(s.error().to_string(), HasSubstr("slot of warp 0"));
+  int visits = 0;
+  s = decode(b.map, TraceKind::block, b.header_bytes(), buffer_reader(testing::buffer_base, b.memory), {},
+             [&](const WarpTrace&) -> Status {
+               if (++visits == 2) return environment("disk full");
+               return {};
+             });
+  ASSERT_FALSE(s);
+  EXPECT_EQ(visits, 2);
+}
+
+}  // namespace
+}  // namespace xtrace::trace

@@ -1,0 +1,489 @@
+// The trace file, the timeline, the table and the clock model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/file.h"
+#include "encoder.h"
+#include "trace/clock_model.h"
+#include "trace/perfetto_export.h"
+#include "trace/table.h"
+#include "trace/trace_file.h"
+#include "trace/varint.h"
+
+namespace xtrace::trace {
+namespace {
+
+using testing::Buffer;
+using testing::diamond_loop;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr uint32_t all = 0xffffffff;
+
+class OutputTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = std::filesystem::path(::testing::TempDir()) /
+           ("xtrace_output_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::remove_all(dir_);
+    std::filesystem::create_directories(dir_);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+  std::filesystem::path file(const char* name) { return dir_ / name; }
+  std::filesystem::path dir_;
+};
+
+// Four warps with random walks, two of them with losses.
+struct Sample {
+  Buffer buffer;
+  std::vector<WarpTrace> traces;
+  DecodeSummary summary;
+  TraceMeta meta;
+
+  explicit Sample(TraceKind kind, uint32_t seed = 1) : buffer(with_wraps(kind)) {
+    std::mt19937 rng(seed);
+    for (uint32_t w = 0; w < 4; ++w) {
+      uint64_t clock = 5'000'000'000 + 100 * w;
+      buffer.start(w, clock, 40'000 + 32 * w, w / 2);
+      for (unsigned i = 0; i < 5 + rng() % 100; ++i) {
+        const uint32_t block = rng() % 5;
+        if (kind == TraceKind::block) buffer.block(w, block, rng(), clock += 1 + rng() % 90);
+        if (kind == TraceKind::inst) buffer.inst_run(w, block, rng(), clock, 1 + rng() % 90);
+        if (kind == TraceKind::pair && block % 2) buffer.pair(w, 0, rng(), clock + 1, clock + 9), clock += 20;
+        if (kind == TraceKind::pair && !(block % 2)) buffer.edge(w, block == 0, 1, rng(), clock += 3);
+      }
+      if (w != 3) buffer.exit(w, clock + 40);
+    }
+    auto s = buffer.decode(kind, traces);
+    EXPECT_TRUE(s);
+    summary = *s;
+    meta.identity.bundle = "run.xtr";
+    meta.identity.kernel = "_Z3fooPf";
+    meta.identity.launch_ordinal = 12;
+    meta.identity.code = {0x1122334455667788, 0xfedcba9876543210};
+    meta.identity.grid = {2, 1, 1};
+    meta.identity.block = {64, 1, 1};
+    meta.identity.sm = 90;
+    meta.identity.device = "some GPU";
+    meta.identity.sm_clock_ghz = 1.98;
+    meta.identity.verdict = "trusted";
+    meta.identity.notes = {{"probe", "block"}, {"empty", ""}};
+    meta.kind = kind;
+    meta.map = buffer.map;
+    meta.map.original_of_new = {0, 16, wire::AddressMap::inserted, 32};
+    meta.headers = buffer.headers;
+    meta.labels = {"B0 a.cu:1", "B1"};
+  }
+  static wire::AddressMap with_wraps(TraceKind kind) {
+    wire::AddressMap m = diamond_loop(kind);
+    m.layout.wraps = true;
+    return m;
+  }
+};
+
+using TraceFile = OutputTest;
+
+Result<std::string> write_trace(const std::filesystem::path& path, const Sample& s) {
+  XT_TRY(auto w, TraceFileWriter::create(path, s.meta));
+  for (const WarpTrace& t : s.traces) XT_TRY_STATUS(w->add(t));
+  XT_TRY_STATUS(w->finish(s.summary));
+  XT_TRY(Bytes b, read_file(path));
+  EXPECT_EQ(w->bytes_written(), b.size());
+  return std::string(reinterpret_cast<const char*>(b.data()), b.size());
+}
+
+TEST_F(TraceFile, RoundTripOfEveryKind) {
+  for (TraceKind kind : {TraceKind::block, TraceKind::inst, TraceKind::pair}) {
+    const Sample s(kind);
+    ASSERT_GT(s.summary.losses.count(LossSeverity::lost), 0u);
+    ASSERT_TRUE(write_trace(file("a.xtt"), s));
+    auto r = TraceFileReader::open(file("a.xtt"));
+    ASSERT_TRUE(r) << r.error().to_string();
+    const TraceMeta& m = (*r)->meta();
+    EXPECT_EQ(m.identity, s.meta.identity);
+    EXPECT_EQ(m.kind, kind);
+    EXPECT_EQ(m.labels, s.meta.labels);
+    EXPECT_EQ(m.map.original_of_new, s.meta.map.original_of_new);
+    ASSERT_EQ(m.map.blocks.size(), 5u);
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(m.map.blocks[i].first_pc, s.meta.map.blocks[i].first_pc);
+      EXPECT_EQ(m.map.blocks[i].instructions, s.meta.map.blocks[i].instructions);
+      EXPECT_EQ(m.map.blocks[i].record_bytes, s.meta.map.blocks[i].record_bytes);
+      EXPECT_EQ(m.map.blocks[i].successors, s.meta.map.blocks[i].successors);
+      EXPECT_EQ(m.map.blocks[i].exits, s.meta.map.blocks[i].exits);
+    }
+    ASSERT_EQ(m.map.sites.size(), s.meta.map.sites.size());
+    for (size_t i = 0; i < m.map.sites.size(); ++i) {
+      EXPECT_EQ(m.map.sites[i].pc, s.meta.map.sites[i].pc);
+      EXPECT_EQ(m.map.sites[i].edge, s.meta.map.sites[i].edge);
+      EXPECT_EQ(m.map.sites[i].overhead_cycles, s.meta.map.sites[i].overhead_cycles);
+    }
+    EXPECT_EQ(m.map.layout.lead_bytes, 64u);
+    EXPECT_EQ(m.map.layout.slots, testing::buffer_base);
+    EXPECT_TRUE(m.map.layout.wraps);
+    ASSERT_EQ(m.headers.size(), 4u);
+    EXPECT_EQ(m.headers[2].start_clock, s.buffer.headers[2].start_clock);
+    WarpTrace t;
+    for (const WarpTrace& expected : s.traces) {
+      auto more = (*r)->next(t);
+      ASSERT_TRUE(more) << more.error().to_string();
+      ASSERT_TRUE(*more);
+      EXPECT_EQ(t, expected);
+    }
+    EXPECT_FALSE(*(*r)->next(t));
+    EXPECT_FALSE(*(*r)->next(t));
+    EXPECT_EQ((*r)->summary().losses, s.summary.losses);
+    EXPECT_EQ((*r)->summary().records, s.summary.records);
+    EXPECT_EQ((*r)->summary().bytes_dropped, s.summary.bytes_dropped);
+  }
+}
+
+TEST_F(TraceFile, CutOrDamagedAnywhereIsBadInputNeverATrace) {
+  const Sample s(TraceKind::inst);
+  const auto whole = write_trace(file("a.xtt"), s);
+  ASSERT_TRUE(whole);
+  auto read_all = [&](const std::string& bytes) -> Status {
+    EXPECT_TRUE(write_file(file("b.xtt"), bytes));
+    XT_TRY(auto r, TraceFileReader::open(file("b.xtt")));
+    WarpTrace t;
+    for (bool more = true; more;) {
+      XT_TRY(more, r->next(t));
+    }
+    return {};
+  };
+  ASSERT_TRUE(read_all(*whole));
+  for (size_t n = 0; n < whole->size(); n += 7) {
+    const Status st = read_all(whole->substr(0, n));
+    ASSERT_FALSE(st) << n;
+    EXPECT_EQ(st.error().kind, ErrorKind::bad_input);
+  }
+  EXPECT_THAT(read_all(whole->substr(0, whole->size() - 3)).error().message, HasSubstr("4 whole warps"));
+  std::mt19937 rng(2);
+  int survived = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::string bytes = *whole;
+    bytes[8 + rng() % (bytes.size() - 8)] ^= static_cast<char>(1 + rng() % 255);
+    survived += read_all(bytes).has_value();
+  }
+  EXPECT_LE(survived, 6);  // the four reserved bytes of a frame header are not checked
+  std::string newer = *whole;
+  newer[8] = 99;
+  EXPECT_THAT(read_all(newer).error().message, HasSubstr("version 99, this program reads version 1"));
+}
+
+TEST_F(TraceFile, AnUnfinishedFileLeavesNothingBehind) {
+  const Sample s(TraceKind::block);
+  {
+    auto w = TraceFileWriter::create(file("a.xtt"), s.meta);
+    ASSERT_TRUE(w);
+    ASSERT_TRUE((*w)->add(s.traces[0]));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(dir_));
+  EXPECT_FALSE(TraceFileWriter::create(dir_ / "no" / "such" / "folder", s.meta));
+}
+
+// --- the timeline, read by an independent reader of the protobuf wire format
+
+struct Field {
+  uint32_t number;
+  uint64_t value = 0;
+  std::string bytes;
+};
+std::vector<Field> fields_of(std::string_view message) {
+  std::vector<Field> out;
+  VarintReader in(message);
+  while (!in.at_end()) {
+    const uint64_t key = in.varint();
+    Field f{static_cast<uint32_t>(key >> 3), 0, {}};
+    if ((key & 7) == 0) {
+      f.value = in.varint();
+    } else if ((key & 7) == 2) {
+      f.bytes = in.string();
+    } else {
+      ADD_FAILURE() << "wire type " << (key & 7);
+    }
+    EXPECT_TRUE(in.ok());
+    if (!in.ok()) break;
+    out.push_back(std::move(f));
+  }
+  return out;
+}
+const Field* find(const std::vector<Field>& fields, uint32_t number) {
+  for (const Field& f : fields)
+    if (f.number == number) return &f;
+  return nullptr;
+}
+
+struct SeenSlice {
+  std::string track, name;
+  uint64_t begin = 0, end = 0;
+  std::map<std::string, uint64_t> args;
+};
+struct Seen {
+  std::map<uint64_t, std::string> tracks;  // uuid -> "process name/thread name"
+  std::vector<SeenSlice> slices;
+  std::vector<std::string> instants;  // "track: name"
+};
+Seen read_timeline(const std::filesystem::path& path) {
+  Seen seen;
+  const auto file = read_file(path);
+  EXPECT_TRUE(file);
+  if (!file) return seen;
+  std::map<uint64_t, std::string> names, arg_names, processes;
+  std::map<uint64_t, std::vector<size_t>> open;
+  bool first = true;
+  for (const Field& p : fields_of({reinterpret_cast<const char*>(file->data()), file->size()})) {
+    EXPECT_EQ(p.number, 1u);
+    const auto packet = fields_of(p.bytes);
+    EXPECT_EQ(find(packet, 10)->value, 1u);
+    EXPECT_EQ(find(packet, 13)->value, first ? 3u : 2u);
+    first = false;
+    if (const Field* interned = find(packet, 12)) {
+      for (const Field& f : fields_of(interned->bytes)) {
+        const auto e = fields_of(f.bytes);
+        (f.number == 2 ? names : arg_names)[find(e, 1)->value] = find(e, 2)->bytes;
+      }
+    }
+    if (const Field* d = find(packet, 60)) {
+      const auto descriptor = fields_of(d->bytes);
+      std::string name;
+      if (const Field* process = find(descriptor, 3)) {
+        const auto f = fields_of(process->bytes);
+        name = processes[find(f, 1)->value] = find(f, 6)->bytes;
+      }
+      if (const Field* thread = find(descriptor, 4)) {
+        const auto f = fields_of(thread->bytes);
+        EXPECT_NE(find(f, 1)->value, find(f, 2)->value);
+        name = processes.at(find(f, 1)->value) + "/" + find(f, 5)->bytes;
+      }
+      seen.tracks[find(descriptor, 1)->value] = name;
+    }
+    if (const Field* e = find(packet, 11)) {
+      const auto event = fields_of(e->bytes);
+      const uint64_t type = find(event, 9)->value, track = find(event, 11)->value;
+      const uint64_t ns = find(packet, 8)->value;
+      EXPECT_TRUE(seen.tracks.count(track)) << "an event on a track that was not described";
+      if (type == 1) {
+        SeenSlice s{seen.tracks[track], names.at(find(event, 10)->value), ns, 0, {}};
+        for (const Field& f : event) {
+          if (f.number != 4) continue;
+          const auto a = fields_of(f.bytes);
+          s.args[arg_names.at(find(a, 1)->value)] = find(a, 3) ? find(a, 3)->value : find(a, 7)->value;
+        }
+        open[track].push_back(seen.slices.size());
+        seen.slices.push_back(s);
+      } else if (type == 2) {
+        EXPECT_FALSE(open[track].empty());
+        seen.slices[open[track].back()].end = ns;
+        open[track].pop_back();
+      } else {
+        seen.instants.push_back(seen.tracks[track] + ": " + find(event, 23)->bytes);
+      }
+    }
+  }
+  for (const auto& [track, slices] : open) EXPECT_TRUE(slices.empty()) << "a slice that never ends";
+  return seen;
+}
+
+using Timeline = OutputTest;
+
+TEST_F(Timeline, TracksSlicesArgumentsAndLosses) {
+  wire::AddressMap map = diamond_loop(TraceKind::block);
+  map.layout.warps_per_cta = 2;
+  Buffer b(map);
+  for (uint32_t w = 0; w < 4; ++w) b.start(w, 1'000'000 + 200 * w, 50'000 + 100 * w, w < 2 ? 12 : 5);
+  b.block(0, 0, all, 1'000'020);
+  b.block(0, 2, 0xf0, 1'000'060);
+  b.block(0, 4, all, 1'000'100);
+  b.exit(0, 1'000'200);
+  b.block(3, 0, 7, 1'000'640);
+  std::vector<WarpTrace> t;
+  ASSERT_TRUE(b.decode(TraceKind::block, t));
+  ClockModel clocks(map.layout, b.headers, 2.0);
+  auto e = PerfettoExporter::create(file("a.pftrace"), map, TraceKind::block, clocks,
+                                    block_labels(map, {"sgemm.cu:41"}), {});
+  ASSERT_TRUE(e) << e.error().to_string();
+  for (const WarpTrace& w : t) ASSERT_TRUE((*e)->add(w));
+  const auto summary = (*e)->finish();
+  ASSERT_TRUE(summary);
+  EXPECT_EQ(summary->slices, 4u);
+  EXPECT_EQ(summary->slices_left_out, 0u);
+  EXPECT_EQ(summary->bytes, std::filesystem::file_size(file("a.pftrace")));
+
+  const Seen seen = read_timeline(file("a.pftrace"));
+  ASSERT_EQ(seen.slices.size(), 4u);
+  const SeenSlice& first = seen.slices[0];
+  EXPECT_EQ(first.track, "SM 12/CTA 0 warp 0");
+  EXPECT_EQ(first.name, "B0 sgemm.cu:41");
+  EXPECT_EQ(first.begin, 10u);  // 20 cycles at 2 GHz
+  EXPECT_EQ(first.end, 30u);    // where the next one begins
+  EXPECT_EQ(first.args.at("pc"), 0u);
+  EXPECT_EQ(first.args.at("mask"), all);
+  EXPECT_EQ(first.args.at("instructions"), 3u);
+  EXPECT_EQ(seen.slices[1].name, "B2 0x0050");
+  EXPECT_EQ(seen.slices[1].args.at("mask"), 0xf0u);
+  EXPECT_EQ(seen.slices[2].end, 100u);  // the warp's exit
+  EXPECT_EQ(seen.slices[3].track, "SM 5/CTA 1 warp 1");
+  EXPECT_EQ(seen.slices[3].begin, 320u);  // both SMs started together by GLOBALTIMER and clock
+  EXPECT_THAT(seen.instants, ::testing::Contains("SM 5/CTA 1 warp 1: loss: not_exited"));
+  EXPECT_THAT(seen.instants[0],
+              HasSubstr("xtrace: ns = SM cycles / 2.000 GHz; 2 SM clocks aligned by the GLOBALTIMER"));
+}
+
+TEST_F(Timeline, LimitIsReportedInTheSummaryAndInTheTimeline) {
+  const Sample s(TraceKind::block);
+  PerfettoOptions o;
+  o.max_slices = 10;
+  auto e = PerfettoExporter::create(file("a.pftrace"), s.buffer.map, TraceKind::block,
+                                    ClockModel(s.buffer.map.layout, s.buffer.headers, 1.98), {}, o);
+  ASSERT_TRUE(e);
+  for (const WarpTrace& w : s.traces) ASSERT_TRUE((*e)->add(w));
+  const auto summary = (*e)->finish();
+  ASSERT_TRUE(summary);
+  EXPECT_EQ(summary->slices, 10u);
+  EXPECT_EQ(summary->slices_left_out, s.summary.records - 10);
+  const Seen seen = read_timeline(file("a.pftrace"));
+  EXPECT_EQ(seen.slices.size(), 10u);
+  EXPECT_THAT(seen.instants.back(), HasSubstr("limit of 10 slices reached"));
+}
+
+TEST_F(Timeline, PairsAndEdgesAreSlicesOfTheirSites) {
+  wire::AddressMap map = diamond_loop(TraceKind::pair);
+  map.layout.warps = map.layout.warps_per_cta = 1;
+  Buffer b(map);
+  b.start(0, 100, 1, 0);
+  b.pair(0, 0, all, 110, 150);
+  b.edge(0, true, 1, all, 160);
+  b.edge(0, false, 1, all, 200);
+  b.exit(0, 300);
+  std::vector<WarpTrace> t;
+  ASSERT_TRUE(b.decode(TraceKind::pair, t));
+  auto e = PerfettoExporter::create(file("a.pftrace"), map, TraceKind::pair,
+                                    ClockModel(map.layout, b.headers, 1.0), {}, {});
+  ASSERT_TRUE(e);
+  ASSERT_TRUE((*e)->add(t[0]));
+  ASSERT_TRUE((*e)->finish());
+  const Seen seen = read_timeline(file("a.pftrace"));
+  ASSERT_EQ(seen.slices.size(), 2u);
+  EXPECT_EQ(seen.slices[0].name, "0x0010");
+  EXPECT_EQ(seen.slices[0].begin, 10u);
+  EXPECT_EQ(seen.slices[0].end, 50u);
+  EXPECT_EQ(seen.slices[1].name, "0x0040");
+  EXPECT_EQ(seen.slices[1].begin, 60u);
+  EXPECT_EQ(seen.slices[1].end, 100u);
+  EXPECT_FALSE(PerfettoExporter::create(file("b.pftrace"), map, TraceKind::pair,
+                                        ClockModel(map.layout, b.headers, 1.0), {"one"}, {}));
+}
+
+TEST(ClockModel, AlignsSmsByTheLargestLowerBound) {
+  wire::SlotLayout l;
+  l.warps = 4;
+  l.warps_per_cta = 1;
+  std::vector<wire::WarpHeader> h(4);
+  // SM 0's true offset: clock 1000 = 500 ns. GLOBALTIMER ticks every 32 ns and reads the last tick.
+  h[0] = {0, 0, 0, 0, 1000, 10'000 + 480};
+  h[1] = {0, 0, 0, 0, 1024, 10'000 + 512};  // 1000 + 24 cycles at 2 GHz = 12 ns later: exactly on a tick
+  h[2] = {0, 0, 3, 0, 7'000'000, 10'000};
+  h[3] = {0, 0, 9, 0, 0, 0};  // never started
+  const ClockModel m(l, h, 2.0);
+  EXPECT_EQ(m.sms(), 2u);
+  EXPECT_DOUBLE_EQ(m.nanoseconds(3, 7'000'000), 0);
+  EXPECT_DOUBLE_EQ(m.nanoseconds(3, 7'000'010), 5);
+  EXPECT_DOUBLE_EQ(m.nanoseconds(0, 1000), 500);
+  EXPECT_DOUBLE_EQ(m.nanoseconds(0, 900), 450);
+  EXPECT_DOUBLE_EQ(m.alignment_spread(), 20);
+}
+
+TEST(ClockModel, EstimatesTheClockFromStartsThatLieFarApart) {
+  wire::SlotLayout l;
+  l.warps = 3;
+  l.warps_per_cta = 1;
+  std::vector<wire::WarpHeader> h(3);
+  h[0] = {0, 0, 1, 0, 1'000'000, 5'000};
+  h[1] = {0, 0, 1, 0, 1'000'000 + 170'000, 5'000 + 100'000};
+  h[2] = {0, 0, 2, 0, 900, 5'000};
+  ASSERT_TRUE(ClockModel::estimate_ghz(l, h));
+  EXPECT_DOUBLE_EQ(*ClockModel::estimate_ghz(l, h), 1.7);
+  h[1].start_time = 5'000 + 40'000;
+  EXPECT_FALSE(ClockModel::estimate_ghz(l, h));
+}
+
+TEST(Table, RowsReasonsAndRenderings) {
+  wire::AddressMap map = diamond_loop(TraceKind::inst);
+  map.layout.warps = map.layout.warps_per_cta = 1;
+  Buffer b(map);
+  uint64_t clock = 100;
+  b.start(0, clock);
+  for (uint32_t i : {0u, 1u, 3u, 4u}) b.inst_run(0, i, 0xff, clock, 4);
+  b.exit(0, clock + 1);
+  std::vector<WarpTrace> t;
+  ASSERT_TRUE(b.decode(TraceKind::inst, t));
+  Aggregate counts(map, TraceKind::inst);
+  counts.add(t[0]);
+
+  GradedTimes times;
+  wire::AddressMap pair_map = diamond_loop(TraceKind::pair);
+  pair_map.layout.warps = pair_map.layout.warps_per_cta = 1;
+  pair_map.sites = {{0x10, false, 0}, {0x20, false, 0}};
+  pair_map.layout.slot_bytes = 4096;
+  Buffer p(pair_map);
+  p.start(0, 10);
+  for (uint64_t i = 0; i < 40; ++i) p.pair(0, 0, 1, 100 + 100 * i, 100 + 100 * i + 32 + i % 3);
+  p.pair(0, 1, 1, 9000, 9010);
+  p.exit(0, 10'000);
+  ASSERT_TRUE(p.decode(TraceKind::pair, t));
+  times.add(pair_map, t[0]);
+
+  TableSources sources;
+  sources.map = &map;
+  sources.counts = &counts;
+  sources.times = &times;
+  sources.sass = [](uint32_t pc) { return pc == 0x10 ? "FFMA R0, R1, R2, R0" : "NOP"; };
+  sources.source = [](uint32_t pc) { return pc == 0x10 ? "say \"hi\", a.cu:3" : ""; };
+  sources.refusal = [](uint32_t pc) { return pc == 0x30 ? "inside a wgmma group" : ""; };
+  const auto rows = instruction_table(sources);
+  ASSERT_EQ(rows.size(), 24u);
+  EXPECT_EQ(rows[1].pc, 0x10u);
+  EXPECT_EQ(rows[1].warps, 1u);
+  EXPECT_EQ(rows[1].threads, 8u);
+  EXPECT_EQ(rows[1].ungraded_mean, 4.0);
+  ASSERT_TRUE(rows[1].graded);
+  EXPECT_EQ(rows[1].graded->median, 31.0);
+  EXPECT_EQ(rows[0].no_grade, "not measured");
+  EXPECT_EQ(rows[2].no_grade, "1 samples, 30 wanted");
+  EXPECT_EQ(rows[3].no_grade, "inside a wgmma group");
+  EXPECT_EQ(rows[6].no_grade, "not executed");
+
+  const std::string text = render_text(rows);
+  EXPECT_THAT(
+      text,
+      HasSubstr("   0x10    B0            1              8       4.0         31 [30 32]      40 say \"hi\", "
+                "a.cu:3           FFMA R0, R1, R2, R0\n"));
+  EXPECT_THAT(text, HasSubstr("NOP  (inside a wgmma group)"));
+  const std::string csv = render_csv(rows);
+  EXPECT_THAT(csv, HasSubstr("0x10,0,1,8,4.000,31.000,30.000,32.000,32.000,"));
+  EXPECT_THAT(csv, HasSubstr(",\"say \"\"hi\"\", a.cu:3\",\"FFMA R0, R1, R2, R0\"\n"));
+  for (size_t at = 0, line = 0; line < 3;
+       ++line) {  // as many commas in a row without quotes as in the first line
+    const size_t end = csv.find('\n', at);
+    if (line != 2) {
+      EXPECT_EQ(std::count(csv.begin() + at, csv.begin() + end, ','), 16) << csv.substr(at, end - at);
+    }
+    at = end + 1;
+  }
+  const auto json = nlohmann::json::parse(render_json(rows));
+  ASSERT_EQ(json.size(), 24u);
+  EXPECT_EQ(json[1]["graded"]["median_cycles"], 31.0);
+  EXPECT_EQ(json[1]["graded"]["samples"], 40);
+  EXPECT_TRUE(json[0]["graded"].is_null());
+  EXPECT_EQ(json[3]["no_grade"], "inside a wgmma group");
+  EXPECT_TRUE(json[6]["ungraded_mean_cycles"].is_null());
+}
+
+}  // namespace
+}  // namespace xtrace::trace

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Measures xtrace on a GPU and writes docs/results/h200.json (fields: docs/results/README.md).
+
+For each program: its time without and with recording, then a replay of the recording under every probe. Normally run by
+`tools/dev bench`. The commit is taken from --commit, else XTRACE_COMMIT, else git."""
+import argparse
+import datetime
+import json
+import math
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import report
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+APPS = ROOT / "fixtures" / "apps"
+SCHEMA, VERSION = "xtrace-bench", 1
+
+
+class BenchError(Exception):
+    pass
+
+
+def run(command, allowed=(0,)):
+    """Runs to the end; returns (seconds, stdout). Any status not allowed stops the benchmark with what was printed."""
+    start = time.perf_counter()
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - start
+    if done.returncode not in allowed:
+        words = " ".join(str(word) for word in command)
+        raise BenchError(f"status {done.returncode} from: {words}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+    return seconds, done.stdout
+
+
+def find_commit(given):
+    commit = given or os.environ.get("XTRACE_COMMIT")
+    if commit:
+        return commit
+    git = ["git", "-C", str(ROOT)]
+    try:
+        head = run([*git, "rev-parse", "HEAD"])[1].strip()
+        dirty = run([*git, "status", "--porcelain", "--untracked-files=no"])[1].strip()
+    except (BenchError, OSError) as error:
+        raise BenchError(f"no commit: give --commit or XTRACE_COMMIT, since git does not say ({error})") from error
+    return head + ("-dirty" if dirty else "")
+
+
+def gpu_and_driver():
+    line = run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])[1].splitlines()[0]
+    name, driver = (word.strip() for word in line.split(","))
+    return name, driver
+
+
+def folder_bytes(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def measure_recording(xtrace, command, bundle, repeats):
+    run(command)  # caches warm, lazily compiled code there
+    plain, recorded = [], []
+    for _ in range(repeats):
+        plain.append(run(command)[0])
+        shutil.rmtree(bundle, ignore_errors=True)
+        recorded.append(run([xtrace, "record", "-o", bundle, "--", *command])[0])
+    listing = json.loads(run([xtrace, "ls", bundle, "--json"])[1])
+    good = [launch for launch in listing["launches"] if launch["status"] == "recorded"]
+    plain_median, recorded_median = statistics.median(plain), statistics.median(recorded)
+    return {
+        "plain_seconds": plain,
+        "recorded_seconds": recorded,
+        "plain_median_seconds": plain_median,
+        "recorded_median_seconds": recorded_median,
+        "ratio": recorded_median / plain_median,
+        "launches_seen": listing["launches_seen"],
+        "launches_recorded": len(good),
+        "memory_bytes": listing["raw_bytes"],
+        "bundle_bytes": folder_bytes(bundle),
+        "recorder_seconds": sum(launch["snapshot_seconds"] for launch in good),
+    }
+
+
+def configuration(config):
+    row = {"probe": config["probe"], "sample": config["sample"], "refused": config["refused"]}
+    if config["refused"]:
+        return row
+    timing, space = config["timing"], config["space"]
+    measured = timing is not None and timing["measured"]
+    row |= {"verdict": config["verdict"], "aspects": config["aspects"]}
+    row |= {key: timing[key] if measured else None for key in ("ratio", "ratio_low", "ratio_high", "rounds")}
+    row |= {"records": config["records"], "trace_bytes": space["trace_bytes"] if space else None}
+    row |= {key: space[key] if space else None for key in ("registers", "ctas_per_sm", "local_bytes", "code_bytes")}
+    return row
+
+
+def launch_row(replayed):
+    clean = replayed["clean"]
+    times = clean["time"] or {}
+    return {
+        "launch": replayed["launch"],
+        "kernel": replayed["kernel"],
+        "grid": replayed["grid"],
+        "block": replayed["block"],
+        "clean_us": times.get("median_us"),
+        "clean_q1_us": times.get("q1_us"),
+        "clean_q3_us": times.get("q3_us"),
+        "noise_floor": clean["noise_floor"],
+        "configurations": [configuration(config) for config in replayed["configs"]],
+    }
+
+
+def replay(xtrace, bundle, sample, out):
+    # Statuses 0 to 2 are verdicts; each is a result.
+    command = [xtrace, "replay", bundle, "--probes=all", "--compare", "--json", out]
+    run(command + ([f"--sample={sample}"] if sample != "all" else []), allowed=(0, 1, 2))
+    return [launch_row(replayed) for replayed in report.load(out)]
+
+
+def summarise(program):
+    groups = {}
+    for launch in program["launches"]:
+        for row in launch["configurations"]:
+            groups.setdefault((row["probe"], row["sample"]), []).append(row)
+    rows = []
+    for (probe, sample), members in groups.items():
+        ratios = [row["ratio"] for row in members if not row["refused"] and row["ratio"]]
+        rows.append({
+            "program": program["name"],
+            "probe": probe,
+            "sample": sample,
+            "launches": len(ratios),
+            "ratio_median": statistics.median(ratios) if ratios else None,
+            "ratio_geometric_mean": math.exp(statistics.fmean(map(math.log, ratios))) if ratios else None,
+            "ratio_worst": max(ratios, default=None),
+            "refused": sum(1 for row in members if row["refused"]),
+        })
+    return rows
+
+
+def has_torch():
+    return subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0
+
+
+def bench(arguments, work):
+    xtrace = arguments.build / "bin" / "xtrace"
+    programs = {"kernels13": [arguments.build / "bin" / "kernels13"]}
+    if has_torch():
+        programs["torch_ops"] = [sys.executable, APPS / "torch_ops.py"]
+    else:
+        print("bench: PyTorch is not installed, torch_ops is left out", flush=True)
+    if arguments.only:
+        missing = set(arguments.only) - programs.keys()
+        if missing:
+            raise BenchError(f"no program {', '.join(sorted(missing))} here")
+        programs = {name: programs[name] for name in arguments.only}
+
+    gpu, driver = gpu_and_driver()
+    result = {
+        "schema": SCHEMA,
+        "schema_version": VERSION,
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "commit": find_commit(arguments.commit),
+        "gpu": gpu,
+        "driver": driver,
+        "programs": [],
+        "summary": [],
+    }
+    for name, command in programs.items():
+        bundle = work / f"{name}.xtr"
+        print(f"bench: {name}: recording", flush=True)
+        program = {"name": name, "command": [pathlib.Path(word).name for word in command]}
+        program["recording"] = measure_recording(xtrace, command, bundle, arguments.repeats)
+        program["launches"] = []
+        for sample in arguments.sample:
+            print(f"bench: {name}: replay, sample {sample}", flush=True)
+            program["launches"] += replay(xtrace, bundle, sample, work / "report.json")
+        result["programs"].append(program)
+        result["summary"] += summarise(program)
+    return result
+
+
+def print_summary(result):
+    for program in result["programs"]:
+        cost = program["recording"]
+        print(f"{program['name']}: {cost['plain_median_seconds']:.2f} s, recorded {cost['recorded_median_seconds']:.2f} s "
+              f"({cost['launches_recorded']} of {cost['launches_seen']} launches, {cost['bundle_bytes']} bytes)")
+    for row in result["summary"]:
+        ratios = "no timing" if row["ratio_median"] is None else (
+            f"median {row['ratio_median']:.3f}, geometric mean {row['ratio_geometric_mean']:.3f}, "
+            f"worst {row['ratio_worst']:.3f}")
+        print(f"{row['program']:10} {row['probe']:6} {row['sample']:9} {row['launches']:3} launches, "
+              f"{row['refused']} refused: {ratios}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=lambda text: pathlib.Path(text).resolve(), required=True,
+                        help="folder with bin/xtrace")
+    parser.add_argument("--commit", help="of the sources that were built")
+    parser.add_argument("--only", action="append", metavar="PROGRAM", help="kernels13 or torch_ops")
+    parser.add_argument("--sample", action="append", metavar="all|cta:1/N", help="sampling rate (default: all)")
+    parser.add_argument("--repeats", type=int, default=5, help="samples of the time with and without recording")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "results" / "h200.json")
+    arguments = parser.parse_args()
+    arguments.sample = arguments.sample or ["all"]
+    try:
+        with tempfile.TemporaryDirectory(prefix="xtrace-bench.") as work:
+            result = bench(arguments, pathlib.Path(work))
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 3
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    print_summary(result)
+    print(f"bench: wrote {arguments.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,446 @@
+// xtrace record: runs a program with libxtrace_inject.so inside and says what became of the recording.
+//
+// The program keeps its own standard streams, signals and exit status; what is printed here goes to stderr,
+// after it ended.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "capture/bundle/bundle_reader.h"
+#include "capture/bundle/bundle_writer.h"
+#include "capture/bundle/record_settings.h"
+#include "tools/xtrace/command_line.h"
+#include "tools/xtrace/quantity.h"
+#include "tools/xtrace/render_error.h"
+#include "tools/xtrace/table.h"
+
+namespace xtrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using bundle::RecordSettings;
+
+constexpr char injection_variable[] = "CUDA_INJECTION64_PATH";
+constexpr char library_name[] = "libxtrace_inject.so";
+// Signals that another process may send to xtrace and that are meant for the program.
+constexpr int forwarded_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
+
+std::string text_of(const char* value) { return value != nullptr ? value : ""; }
+
+Result<std::string> find_library() {
+  std::error_code ec;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ec);
+  if (ec) return environment("the directory of xtrace could not be had: {}", ec.message());
+  const fs::path directory = program.parent_path();
+  const fs::path candidates[] = {directory.parent_path() / "lib" / library_name,
+                                 directory.parent_path() / "lib" / "xtrace" / library_name,
+                                 directory / library_name};
+  for (const fs::path& p : candidates)
+    if (fs::is_regular_file(p, ec)) return p.string();
+  return environment("{} was found neither in {} nor in {} nor in {}", library_name,
+                     candidates[0].parent_path().string(), candidates[1].parent_path().string(),
+                     candidates[2].parent_path().string());
+}
+
+// Where a libcupti may lie: the toolkit, and the Python packages of the interpreter that the program may be.
+std::string cupti_directories(const std::string& program) {
+  std::vector<fs::path> found;
+  std::error_code ec;
+  auto take = [&](const fs::path& directory) {
+    for (const char* name : {"libcupti.so.13", "libcupti.so.12"})
+      if (fs::exists(directory / name, ec)) return found.push_back(directory);
+  };
+  auto toolkit = [&](const fs::path& root) {
+    for (const char* sub : {"lib64", "lib", "extras/CUPTI/lib64", "targets/x86_64-linux/lib"})
+      take(root / sub);
+  };
+  auto children = [&](const fs::path& directory, std::string_view prefix) {
+    std::vector<fs::path> out;
+    for (fs::directory_iterator it(directory, ec), end; !ec && it != end; it.increment(ec))
+      if (it->path().filename().string().starts_with(prefix)) out.push_back(it->path());
+    std::sort(out.rbegin(), out.rend());  // newest version first
+    return out;
+  };
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (const std::string root = text_of(std::getenv(name)); !root.empty()) toolkit(root);
+  toolkit("/usr/local/cuda");
+  for (const fs::path& root : children("/usr/local", "cuda-")) toolkit(root);
+
+  std::vector<fs::path> prefixes;
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    if (const std::string root = text_of(std::getenv(name)); !root.empty()) prefixes.emplace_back(root);
+  if (!program.empty()) {
+    prefixes.push_back(fs::path(program).parent_path().parent_path());
+    if (const fs::path real = fs::canonical(program, ec); !ec)
+      prefixes.push_back(real.parent_path().parent_path());
+  }
+  prefixes.insert(prefixes.end(), {"/usr", "/usr/local"});
+  for (const fs::path& prefix : prefixes)
+    for (const fs::path& python : children(prefix / "lib", "python3"))
+      for (const char* packages : {"site-packages", "dist-packages"})
+        for (const char* package : {"nvidia/cu13/lib", "nvidia/cuda_cupti/lib"})
+          take(python / packages / package);
+
+  std::string out = text_of(std::getenv("XTRACE_CUPTI_PATHS"));
+  for (const fs::path& p : found) out += (out.empty() ? "" : ":") + p.string();
+  return out;
+}
+
+// The file that execvp would run; empty when there is none.
+std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return ::access(name.c_str(), X_OK) == 0 ? name : "";
+  const std::string path = text_of(std::getenv("PATH"));
+  for (size_t at = 0; at <= path.size();) {
+    const size_t end = std::min(path.find(':', at), path.size());
+    const std::string candidate = (end == at ? "." : path.substr(at, end - at)) + "/" + name;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    at = end + 1;
+  }
+  return "";
+}
+
+// What would only be found out inside the program, after it ran for nothing.
+Status check_output(const fs::path& output, bool overwrite) {
+  std::error_code ec;
+  if (!fs::exists(output, ec)) {
+    if (!fs::is_directory(output.parent_path(), ec))
+      return bad_input("{} is no directory: the bundle can not be created in it",
+                       output.parent_path().string());
+    if (::access(output.parent_path().c_str(), W_OK) != 0)
+      return environment("no permission to create a bundle in {}", output.parent_path().string());
+    return {};
+  }
+  if (!fs::is_directory(output, ec)) return bad_input("{} exists and is not a directory", output.string());
+  if (fs::is_empty(output, ec)) return {};
+  if (!fs::exists(output / "manifest", ec) && !fs::exists(output / "incomplete", ec))
+    return with_hint(bad_input("{} exists and is not a bundle", output.string()), "choose another name");
+  if (!overwrite)
+    return with_hint(bad_input("the bundle {} exists", output.string()),
+                     "choose another name, or add --overwrite");
+  return {};
+}
+
+// The private directory shared with the library (record_settings.h). Removed with what it holds.
+class Session {
+ public:
+  static Result<Session> create() {
+    const std::string base = text_of(std::getenv("TMPDIR"));
+    std::string name = (base.empty() ? std::string("/tmp") : base) + "/xtrace-record-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr)
+      return environment("can not create {}: {}", name, std::strerror(errno));
+    return Session(name);
+  }
+  explicit Session(std::string directory) : directory_(std::move(directory)) {}
+  Session(Session&& other) noexcept : directory_(std::exchange(other.directory_, {})) {}
+  Session& operator=(Session&&) = delete;
+  ~Session() {
+    if (directory_.empty()) return;
+    for (const char* name : {"owner", "messages"}) ::unlink((directory_ + "/" + name).c_str());
+    ::rmdir(directory_.c_str());
+  }
+  const std::string& directory() const { return directory_; }
+
+ private:
+  std::string directory_;
+};
+
+struct Messages {
+  bool claimed = false;  // some process initialised CUDA with the library inside
+  std::vector<std::string> fatal, warnings;
+  std::map<std::string, std::string> stats;
+};
+
+Messages read_messages(const std::string& session) {
+  Messages m;
+  std::error_code ec;
+  m.claimed = fs::exists(session + "/owner", ec);
+  std::ifstream in(session + "/messages");
+  for (std::string line; std::getline(in, line);) {
+    const size_t tab = line.find('\t');
+    if (tab == std::string::npos) continue;
+    const std::string kind = line.substr(0, tab), text = line.substr(tab + 1);
+    if (kind == bundle::message_fatal) m.fatal.push_back(text);
+    if (kind == bundle::message_warning) m.warnings.push_back(text);
+    if (kind == bundle::message_stat)
+      if (const size_t space = text.find(' '); space != std::string::npos)
+        m.stats[text.substr(0, space)] = text.substr(space + 1);
+  }
+  return m;
+}
+
+// A line that shows a long capture growing, on a terminal only.
+class GrowthLine {
+ public:
+  GrowthLine(fs::path pack, bool enabled)
+      : pack_(std::move(pack)), enabled_(enabled && ::isatty(STDERR_FILENO) == 1) {}
+  ~GrowthLine() { clear(); }
+  void tick() {
+    if (!enabled_) return;
+    std::error_code ec;
+    const uint64_t size = fs::file_size(pack_, ec);
+    const bool grows = !ec && size > last_ && last_ != 0;
+    if (!ec) last_ = size;
+    if (!grows) return clear();
+    fmt::print(stderr, "\r\x1b[Kxtrace record: {} stored", human_bytes(size));
+    drawn_ = true;
+  }
+
+ private:
+  void clear() {
+    if (std::exchange(drawn_, false)) fmt::print(stderr, "\r\x1b[K");
+  }
+  fs::path pack_;
+  bool enabled_, drawn_ = false;
+  uint64_t last_ = 0;
+};
+
+struct ChildEnd {
+  int status = 0;  // as waitpid gives it
+  double seconds = 0;
+  int32_t shell_status() const { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+};
+
+// Starts the program; an error when it can not be executed.
+Result<pid_t> start(const std::vector<std::string>& command,
+                    const std::vector<std::pair<std::string, std::string>>& variables, const sigset_t& mask) {
+  int report_pipe[2];
+  if (::pipe2(report_pipe, O_CLOEXEC) != 0)
+    return environment("can not create a pipe: {}", std::strerror(errno));
+  std::vector<char*> argv;
+  for (const std::string& a : command) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child < 0) return environment("can not start a process: {}", std::strerror(errno));
+  if (child == 0) {
+    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+    ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+    ::execvp(argv[0], argv.data());
+    const int error = errno;
+    [[maybe_unused]] const ssize_t n = ::write(report_pipe[1], &error, sizeof(error));
+    ::_exit(127);
+  }
+  ::close(report_pipe[1]);
+  int error = 0;
+  const bool failed = ::read(report_pipe[0], &error, sizeof(error)) == sizeof(error);
+  ::close(report_pipe[0]);
+  if (!failed) return child;
+  ::waitpid(child, nullptr, 0);
+  return bad_input("can not run {}: {}", command[0], std::strerror(error));
+}
+
+// Waits, passing on signals that were sent to xtrace alone. Those of the terminal reach the program by
+// themselves.
+ChildEnd wait_for(pid_t child, const sigset_t& signals, GrowthLine& growth) {
+  ChildEnd end;
+  const auto begin = std::chrono::steady_clock::now();
+  while (::waitpid(child, &end.status, WNOHANG) == 0) {
+    siginfo_t info{};
+    const timespec second{1, 0};
+    const int signal = ::sigtimedwait(&signals, &info, &second);
+    if (signal < 0)
+      growth.tick();
+    else if (signal != SIGCHLD && info.si_code <= 0)
+      ::kill(child, signal);
+  }
+  end.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return end;
+}
+
+Result<ChildEnd> run_program(const std::vector<std::string>& command, const RecordSettings& settings,
+                             const std::string& library, bool quiet) {
+  auto variables = to_environment(settings);
+  variables.emplace_back(injection_variable, library);
+  sigset_t signals, before;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGCHLD);
+  for (const int s : forwarded_signals) sigaddset(&signals, s);
+  ::sigprocmask(SIG_BLOCK, &signals, &before);
+  auto child = start(command, variables, before);
+  if (!child) {
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    return tl::make_unexpected(child.error());
+  }
+  GrowthLine growth(fs::path(settings.output) / "pack", !quiet);
+  const ChildEnd end = wait_for(*child, signals, growth);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return end;
+}
+
+struct Outcome {
+  uint64_t seen = 0, recorded = 0, skipped = 0, raw = 0, stored = 0;
+  double recorder_seconds = 0;
+  struct Skips {
+    uint64_t count = 0;
+    std::string first;
+  };
+  std::map<std::string, Skips> by_class;
+  bool complete = false;
+};
+
+Result<Outcome> read_outcome(const std::string& output) {
+  XT_TRY(const auto reader, bundle::BundleReader::open(output));
+  Outcome o;
+  o.complete = reader->info().state == bundle::BundleState::complete;
+  o.seen = reader->info().launches_seen;
+  o.stored = reader->pack_bytes();
+  for (const bundle::LaunchRecord& l : reader->launches()) {
+    o.recorder_seconds += l.snapshot_seconds;
+    if (l.status == bundle::LaunchStatus::skipped) {
+      ++o.skipped;
+      Outcome::Skips& s = o.by_class[l.skip_reason.substr(0, l.skip_reason.find(": "))];
+      if (s.count++ == 0) s.first = l.skip_reason;
+      continue;
+    }
+    ++o.recorded;
+    for (const bundle::Region& r : l.regions) o.raw += r.size * (r.after.empty() ? 1 : 2);
+  }
+  o.seen = std::max(o.seen, o.recorded + o.skipped);
+  return o;
+}
+
+void print_summary(const RecordSettings& settings, const Outcome& o, const ChildEnd& end,
+                   const Messages& messages) {
+  fmt::print(stderr, "xtrace record: {}: {} launches seen, {} recorded, {} skipped, {} not asked for\n",
+             settings.output, o.seen, o.recorded, o.skipped, o.seen - o.recorded - o.skipped);
+  fmt::print(stderr, "  memory   {} stored as {}\n", human_bytes(o.raw), human_bytes(o.stored));
+  fmt::print(stderr, "  time     {:.1f} s, of which {:.1f} s for recording\n", end.seconds,
+             o.recorder_seconds);
+  for (const auto& [name, skips] : o.by_class)
+    fmt::print(stderr, "  skipped  {} launches: {}\n", skips.count, printable(skips.first));
+  for (const std::string& w : messages.warnings) fmt::print(stderr, "  warning  {}\n", printable(w));
+}
+
+// Why the recording is not what was asked for; success when it is.
+Status verdict(const Result<Outcome>& outcome, const Messages& messages, const ChildEnd& end) {
+  if (!messages.fatal.empty()) return environment("{}", messages.fatal.front());
+  if (!messages.claimed)
+    return with_hint(
+        environment("the program did not initialise CUDA, or its driver did not load {}", library_name),
+        "nothing was recorded");
+  if (!outcome)
+    return messages.stats.contains("seen") && messages.stats.at("seen") == "0"
+               ? Status(environment("the program launched no kernel: nothing was recorded"))
+               : Status(tl::make_unexpected(outcome.error()));
+  if (!outcome->complete)
+    return with_hint(
+        environment("the bundle is incomplete: the program ended by {} without its exit handlers",
+                    WIFSIGNALED(end.status) ? fmt::format("signal {}", WTERMSIG(end.status)) : "_exit"),
+        "launches that were finished before can be used");
+  if (outcome->recorded == 0) return environment("nothing was recorded");
+  if (outcome->skipped != 0)
+    return environment("{} launches that were asked for were not recorded", outcome->skipped);
+  return {};
+}
+
+}  // namespace
+
+int run_record(int argc, char** argv) {
+  RecordSettings settings;
+  std::string max_bytes = "32G", cupti;
+  uint64_t drain_seconds = 10;
+  bool overwrite = false, quiet = false, follow = false;
+  CommandLine line("record",
+                   {{"xtrace record -o run.xtr -- ./app --size 4", "every launch of ./app"},
+                    {"xtrace record -o run.xtr --kernel gemm --launches 0,max:1 -- ./app", "the first gemm"},
+                    {"xtrace record -o run.xtr --launches skip:100,every:50,max:10 -- python train.py",
+                     "ten launches, well into the run"}});
+  line.option("-o,--output", settings.output, "bundle directory to write");
+  line.option("--kernel", settings.kernel,
+              "only kernels whose mangled or demangled name matches this POSIX extended regular expression");
+  line.option(
+      "--launches", settings.launches,
+      "which of the matching launches, counted from 0: N, N-M, every:N, skip:N, max:N, joined by commas");
+  line.option("--scope", settings.scope,
+              "memory to record: reachable (what pointers lead to) or all (every allocation seen)");
+  line.option("--max-bytes", max_bytes, "skip launches with more memory than this; K, M, G, T; 0 = no limit");
+  line.option("--drain-timeout", drain_seconds, "seconds to wait for the device before a launch is skipped");
+  line.option("--zstd-level", settings.zstd_level, "compression level, 1 to 19");
+  line.flag("--overwrite", overwrite, "replace the bundle if it exists");
+  line.option("--cupti", cupti, "path of libcupti.so (default: look around)");
+  line.flag("--follow", follow, "record child processes too (not supported)");
+  line.flag("-q,--quiet", quiet, "no progress and no summary; errors are still printed");
+
+  // The program begins at the first word that is no option, or after "--".
+  line.app().prefix_command();
+  int own = 1;
+  while (own < argc && std::strcmp(argv[own], "--") != 0) ++own;
+  if (const auto status = line.parse(own, argv)) return *status;
+  std::vector<std::string> command = line.app().remaining();
+  if (command.empty() && own < argc) ++own;
+  command.insert(command.end(), argv + std::min(own, argc), argv + argc);
+  const char* usage = "see: xtrace help record";
+  if (command.empty()) return usage_error("record", "no program given", usage);
+  if (command[0].starts_with("-"))
+    return usage_error("record", fmt::format("unknown option '{}'", command[0]), usage);
+  if (settings.output.empty()) return usage_error("record", "no bundle named: -o run.xtr", usage);
+  if (follow)
+    return usage_error("record",
+                       "--follow is not supported yet: the first process that uses CUDA is recorded", usage);
+  if (settings.scope != "reachable" && settings.scope != "all")
+    return usage_error("record",
+                       fmt::format("--scope: expected reachable or all, found '{}'", settings.scope), usage);
+  if (settings.zstd_level < 1 || settings.zstd_level > 19)
+    return usage_error("record", fmt::format("--zstd-level: expected 1 to 19, found {}", settings.zstd_level),
+                       usage);
+  if (const auto spec = bundle::LaunchSpec::parse(settings.launches); !spec)
+    return usage_error("record", spec.error().message, spec.error().hint.empty() ? usage : spec.error().hint);
+  const auto size = bundle::parse_size(max_bytes);
+  if (!size) return usage_error("record", "--max-bytes: " + size.error().message, usage);
+
+  settings.max_bytes = *size;
+  settings.drain_timeout_ms = drain_seconds * 1000;
+  settings.overwrite = overwrite ? 1 : 0;
+  settings.output = fs::absolute(settings.output).lexically_normal().string();
+  if (settings.output.ends_with('/')) settings.output.pop_back();
+  settings.cupti = cupti.empty() ? text_of(std::getenv("XTRACE_CUPTI")) : fs::absolute(cupti).string();
+  if (!settings.cupti.empty() && ::access(settings.cupti.c_str(), R_OK) != 0)
+    return report("record", bad_input("can not read {}: {}", settings.cupti, std::strerror(errno)).value());
+  if (const std::string taken = text_of(std::getenv(injection_variable)); !taken.empty())
+    return report("record", with_hint(environment("{} is set to {}: another tool is to be loaded",
+                                                  injection_variable, taken),
+                                      "unset it")
+                                .value());
+  const std::string program = find_program(command[0]);
+  if (program.empty())
+    return report("record",
+                  bad_input("can not run {}: no such program, or not executable", command[0]).value());
+  settings.cupti_paths = cupti_directories(program);
+  if (const Status s = check_output(settings.output, overwrite); !s) return report("record", s.error());
+  const auto library = find_library();
+  if (!library) return report("record", library.error());
+  const auto session = Session::create();
+  if (!session) return report("record", session.error());
+  settings.session = session->directory();
+
+  const auto end = run_program(command, settings, *library, quiet);
+  if (!end) return report("record", end.error());
+  const Messages messages = read_messages(settings.session);
+  std::error_code ec;
+  // Not a bundle of an earlier run that this one never got to replace.
+  const bool mine =
+      messages.stats.contains("raw_bytes") || fs::exists(fs::path(settings.output) / "incomplete", ec);
+  Result<Outcome> outcome =
+      mine ? read_outcome(settings.output) : Result<Outcome>(environment("nothing was recorded"));
+  if (outcome && outcome->complete)
+    if (const Status s =
+            bundle::BundleWriter::set_application_exit_status(settings.output, end->shell_status());
+        !s)
+      return report("record", s.error());
+  if (outcome && !quiet) print_summary(settings, *outcome, *end, messages);
+  if (const Status s = verdict(outcome, messages, *end); !s) {
+    report("record", s.error());
+    return exit_bad_input;
+  }
+  return end->shell_status();
+}
+
+}  // namespace xtrace::cli

@@ -1,0 +1,161 @@
+// xtrace replay: replay recorded launches, clean and under probes, compare, judge, emit.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "base/file.h"
+#include "capture/bundle/bundle_reader.h"
+#include "tools/xtrace/command_line.h"
+#include "tools/xtrace/kernel_name.h"
+#include "tools/xtrace/render_error.h"
+#include "tools/xtrace/replay/worker.h"
+
+namespace xtrace::cli {
+namespace {
+
+struct Flags {
+  std::string bundle, launches, kernel, probes = "block", json, traces;
+  std::vector<std::string> samples;
+  bool compare = false, quiet = false;
+  double budget = 1.05, watchdog = 10;
+  uint64_t clean = 3, rounds = 50, seed = 1, pair_sites = 512, max_slices = 2'000'000, device = 0;
+};
+
+Result<ReplayOptions> options_of(const Flags& f) {
+  ReplayOptions o;
+  o.bundle = f.bundle;
+  o.traces = f.traces.empty() ? o.bundle / "traces" : std::filesystem::path(f.traces);
+  XT_TRY(o.probes, parse_probes(f.probes));
+  for (const std::string& text : f.samples) {
+    XT_TRY(const Sample sample, parse_sample(text));
+    o.samples.push_back(sample);
+  }
+  if (o.samples.empty()) o.samples.push_back({});
+  if (f.budget < 1) return with_hint(bad_input("budget {} is below 1", f.budget), "1.05 allows a launch to take 5 % longer");
+  if (f.clean < 1 || f.rounds < 1) return bad_input("--clean and --rounds start at 1");
+  o.compare = f.compare;
+  o.quiet = f.quiet;
+  o.budget = f.budget;
+  o.clean_replays = static_cast<uint32_t>(f.clean);
+  o.rounds = static_cast<uint32_t>(f.rounds);
+  o.seed = static_cast<uint32_t>(f.seed);
+  o.pair_sites = static_cast<uint32_t>(f.pair_sites);
+  o.max_slices = f.max_slices;
+  o.watchdog_seconds = f.watchdog;
+  o.device = static_cast<int>(f.device);
+  return o;
+}
+
+Result<std::vector<uint64_t>> select(const bundle::BundleReader& reader, const Flags& f) {
+  std::vector<uint64_t> wanted;
+  if (!f.launches.empty()) {
+    XT_TRY(wanted, parse_ordinals(f.launches));
+  }
+  std::optional<std::regex> kernel;
+  if (!f.kernel.empty()) {
+    try {
+      kernel.emplace(f.kernel);
+    } catch (const std::regex_error& e) {
+      return bad_input("malformed regular expression '{}': {}", f.kernel, e.what());
+    }
+  }
+  std::vector<uint64_t> ordinals;
+  for (const bundle::LaunchRecord& l : reader.launches()) {
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), l.ordinal) == wanted.end()) continue;
+    if (wanted.empty() && l.status != bundle::LaunchStatus::recorded) continue;
+    if (kernel && !std::regex_search(l.kernel, *kernel) && !std::regex_search(demangled(l.kernel), *kernel)) continue;
+    ordinals.push_back(l.ordinal);
+  }
+  for (uint64_t w : wanted)
+    if (std::none_of(reader.launches().begin(), reader.launches().end(), [&](const auto& l) { return l.ordinal == w; }))
+      return with_hint(bad_input("no launch {} in {}", w, reader.directory().string()),
+                       "list the launches with: xtrace ls " + reader.directory().string());
+  if (ordinals.empty())
+    return with_hint(bad_input("no recorded launch to replay in {}", reader.directory().string()),
+                     "list the launches with: xtrace ls " + reader.directory().string());
+  return ordinals;
+}
+
+// Worst first: internal, bad input, not trusted, inconclusive, trusted.
+int worse(int a, int b) {
+  constexpr int order[] = {exit_trusted, exit_inconclusive, exit_not_trusted, exit_bad_input, exit_internal};
+  const auto rank = [&](int s) { return std::find(std::begin(order), std::end(order), s) - std::begin(order); };
+  return rank(a) >= rank(b) ? a : b;
+}
+
+std::string one_json(const std::vector<LaunchResult>& results) {
+  using nlohmann::json;
+  json launches = json::array(), errors = json::array();
+  for (const LaunchResult& r : results) {
+    if (r.reported)
+      launches.push_back(json::parse(r.json, nullptr, false));
+    else
+      errors.push_back({{"launch", r.ordinal}, {"error", r.error}});
+  }
+  return json{{"launches", launches}, {"errors", errors}}.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+int run_replay(int argc, char** argv) {
+  Flags f;
+  CommandLine line(
+      "replay",
+      {{"xtrace replay run.xtr --probes=all --compare", "every launch: clean, under every probe, compared and judged"},
+       {"xtrace replay run.xtr --launch 3 --probes=block", "the path of one launch, without a comparison"},
+       {"xtrace replay run.xtr --kernel gemm --probes=inst --sample cta:1/16 --compare", "one CTA in 16 of the gemms"},
+       {"xtrace replay run.xtr --probes=none --compare --json -", "does the recording replay at all? for a program"}});
+  line.positional("BUNDLE", f.bundle, "directory written by xtrace record");
+  line.option("--probes", f.probes, "none, block, inst, pair or all; several with commas (default: block)");
+  line.option("--sample", f.samples, "all, or cta:1/N for one CTA in N; may be given several times (default: all)");
+  line.flag("--compare", f.compare, "compare outputs and time against the clean kernel; without it no verdict is reached");
+  line.option("--launch", f.launches, "only these launches, by ordinal: 0,3-5");
+  line.option("--kernel", f.kernel, "only kernels whose name matches this regular expression");
+  line.option("--json", f.json, "write all reports to this file as JSON; - for stdout instead of the tables");
+  line.option("--traces", f.traces, "folder for what trusted traces leave behind (default: BUNDLE/traces)");
+  line.option("--budget", f.budget, "largest ratio of times that is still trusted (default: 1.05)");
+  line.option("--clean", f.clean, "clean replays that make the reference (default: 3)");
+  line.option("--rounds", f.rounds, "rounds of interleaved timing (default: 50)");
+  line.option("--seed", f.seed, "of the sampling and of the order of timing (default: 1)");
+  line.option("--pair-sites", f.pair_sites, "most instructions that the pair probe rotates over (default: 512)");
+  line.option("--max-slices", f.max_slices, "most slices of a Perfetto timeline (default: 2000000)");
+  line.option("--watchdog", f.watchdog, "seconds after which a launch counts as hung (default: 10)");
+  line.option("--device", f.device, "ordinal of the GPU (default: 0)");
+  line.flag("--quiet", f.quiet, "no progress on stderr");
+  if (const auto status = line.parse(argc, argv)) return *status;
+
+  const auto options = options_of(f);
+  if (!options) {
+    report("replay", options.error());
+    return exit_usage;
+  }
+  const auto reader = bundle::BundleReader::open(f.bundle);
+  if (!reader) return report("replay", reader.error());
+  const auto ordinals = select(**reader, f);
+  if (!ordinals) return report("replay", ordinals.error());
+
+  std::vector<LaunchResult> results;
+  int status = exit_trusted;
+  const bool tables = f.json != "-";
+  const auto outcome = replay_in_workers(**reader, *ordinals, *options, [&](const LaunchResult& r) {
+    results.push_back(r);
+    status = worse(status, r.reported ? r.verdict : r.error_exit);
+    if (!r.reported)
+      fmt::print(stderr, "xtrace replay: error: launch {}: {}\n", r.ordinal, r.error);
+    else if (tables)
+      fmt::print("{}\n", r.text);
+    std::fflush(stdout);
+  });
+  if (!outcome) return report("replay", outcome.error());
+  if (!tables)
+    fmt::print("{}", one_json(results));
+  else if (!f.json.empty())
+    if (const Status written = write_file(f.json, one_json(results)); !written) return report("replay", written.error());
+  if (outcome->interrupted) {
+    fmt::print(stderr, "xtrace replay: interrupted after {} of {} launches\n", results.size(), ordinals->size());
+    return 130;
+  }
+  return status;
+}
+
+}  // namespace xtrace::cli

@@ -1,0 +1,48 @@
+// The flags and positional arguments of one command, parsed by CLI11. `--help` shows worked examples before
+// anything else. A mistake on the command line ends with exit status 64.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace xtrace::cli {
+
+struct Example {
+  std::string_view command, what;
+};
+
+class CommandLine {
+ public:
+  // `name` is a row of commands(): its summary heads the help.
+  CommandLine(std::string_view name, std::initializer_list<Example> examples);
+  ~CommandLine();
+
+  // Required positional argument, in the order of the calls.
+  void positional(const std::string& name, std::string& value, const std::string& help);
+  // `names` as CLI11 writes them: "--json", "-o,--output".
+  void flag(const std::string& names, bool& value, const std::string& help);
+  void option(const std::string& names, std::string& value, const std::string& help);
+  void option(const std::string& names, uint64_t& value, const std::string& help);
+  void option(const std::string& names, double& value, const std::string& help);
+  void option(const std::string& names, std::vector<std::string>& value, const std::string& help);
+  // For what the calls above can not express; include <CLI/CLI.hpp> to use it.
+  CLI::App& app();
+
+  // An exit status when the command ends here: help was asked for (0), or the line is wrong (64).
+  std::optional<int> parse(int argc, char** argv);
+
+ private:
+  std::string name_;
+  std::unique_ptr<CLI::App> app_;
+};
+
+}  // namespace xtrace::cli

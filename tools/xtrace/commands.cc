@@ -1,0 +1,33 @@
+#include "tools/xtrace/command.h"
+
+namespace xtrace::cli {
+
+int run_record(int argc, char** argv);
+int run_ls(int argc, char** argv);
+int run_info(int argc, char** argv);
+int run_replay(int argc, char** argv);
+
+namespace {
+
+constexpr Command table[] = {
+#ifdef XTRACE_HAVE_RECORD
+    {"record", "run a program and record its kernel launches into a bundle", run_record},
+#endif
+    {"ls", "list the launches in a bundle", run_ls},
+    {"info", "show everything a bundle holds about one launch", run_info},
+#ifdef XTRACE_HAVE_REPLAY
+    {"replay", "replay recorded launches, clean and under probes, and compare", run_replay},
+#endif
+};
+
+}  // namespace
+
+std::span<const Command> commands() { return table; }
+
+const Command* find_command(std::string_view name) {
+  for (const Command& c : table)
+    if (c.name == name) return &c;
+  return nullptr;
+}
+
+}  // namespace xtrace::cli

@@ -1,0 +1,64 @@
+// xtrace: the command line. Finds the command, and gives its exit status back (table in base/status.h).
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "base/status.h"
+#include "tools/xtrace/command.h"
+#include "tools/xtrace/render_error.h"
+
+namespace xtrace::cli {
+namespace {
+
+void print_commands(std::FILE* out) {
+  fmt::print(out, "Commands:\n");
+  for (const Command& c : commands()) fmt::print(out, "  {:<8} {}\n", c.name, c.summary);
+}
+
+int print_overview() {
+  fmt::print("xtrace {}: record kernel launches, replay them under probes, trust what did not change\n\n",
+             XTRACE_VERSION);
+  print_commands(stdout);
+  fmt::print("\nxtrace help COMMAND shows examples and options.\n");
+  return 0;
+}
+
+int unknown_command(std::string_view name) {
+  const int status = usage_error("", fmt::format("unknown command '{}'", name), "");
+  print_commands(stderr);
+  return status;
+}
+
+int run(int argc, char** argv) {
+  const std::string first = argc > 1 ? argv[1] : "help";
+  if (first == "--version") {
+    fmt::print("xtrace {}\n", XTRACE_VERSION);
+    return 0;
+  }
+  const bool help = first == "help" || first == "--help" || first == "-h";
+  if (help && argc <= 2) return print_overview();
+  const std::string name = help ? argv[2] : first;
+  const Command* command = find_command(name);
+  if (command == nullptr) return unknown_command(name);
+  if (!help) return command->run(argc - 1, argv + 1);
+  std::string flag = "--help", own_name = name;
+  char* help_argv[] = {own_name.data(), flag.data(), nullptr};
+  return command->run(2, help_argv);
+}
+
+}  // namespace
+}  // namespace xtrace::cli
+
+int main(int argc, char** argv) {
+  using namespace xtrace;
+  int status = exit_internal;
+  try {
+    status = cli::run(argc, argv);
+  } catch (const std::exception& e) {
+    return cli::report("",
+                       Error{ErrorKind::internal, fmt::format("unexpected exception: {}", e.what()), {}, {}});
+  }
+  if (std::fflush(stdout) != 0 && status == 0)
+    return cli::report("", Error{ErrorKind::environment, "can not write to stdout", {}, {}});
+  return status;
+}

@@ -1,0 +1,74 @@
+#include "tools/xtrace/replay/counting.h"
+
+#include <numeric>
+
+#include "instrument/slot_plan.h"
+
+namespace xtrace::cli {
+namespace {
+
+template <typename T>
+std::vector<T> as_array(ByteView bytes, size_t n) {
+  XT_CHECK(bytes.size() >= n * sizeof(T), "a buffer that was read whole");
+  std::vector<T> out(n);
+  std::memcpy(out.data(), bytes.data(), n * sizeof(T));
+  return out;
+}
+
+}  // namespace
+
+uint64_t Counts::executions() const {
+  return std::accumulate(blocks.begin(), blocks.end(), uint64_t{0},
+                         [](uint64_t sum, const wire::BlockCount& b) { return sum + b.warps; });
+}
+
+Status run_restored(replay::Backend& backend, replay::ModuleHandle module) {
+  XT_TRY_STATUS(backend.restore(module, replay::RestoreScope::all));
+  XT_TRY(const replay::RunOutcome outcome, backend.run(module));
+  if (!outcome.completed) return device("{}", outcome.failure);
+  return {};
+}
+
+Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
+  const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
+  instrument::SlotPlan plan = instrument::plan_counters(c.warps, blocks);
+  XT_TRY(const DevPtr buffer, c.backend.allocate(plan.total_bytes, "block counters"));
+  instrument::place(plan, buffer.value);
+  XT_TRY(const instrument::Spliced spliced,
+         c.splicer.splice({instrument::ProbeKind::count, {}, one_in, seed}, plan.layout));
+  auto counted = with_module(c.backend, spliced.cubin, [&](replay::ModuleHandle module) -> Result<Counts> {
+    Counts counts;
+    Bytes first;
+    for (int replay = 0; replay < 2; ++replay) {
+      XT_TRY_STATUS(c.backend.fill(buffer, plan.total_bytes, 0));
+      XT_TRY_STATUS(run_restored(c.backend, module));
+      XT_TRY(Bytes bytes, c.backend.read(buffer, plan.total_bytes));
+      const uint64_t counters = plan.layout.counters - plan.layout.headers;
+      if (replay == 0) {
+        XT_TRY(const auto mismatches, replay::compare_outputs(c.backend, c.launch, module, c.reference));
+        counts.same_output = mismatches.empty();
+        if (!mismatches.empty())
+          counts.difference = fmt::format("region {} offset {:#x}", mismatches[0].region, mismatches[0].offset);
+        first = std::move(bytes);
+        continue;
+      }
+      // Clocks differ between replays: compare the counters alone.
+      counts.blocks = as_array<wire::BlockCount>(ByteView(bytes).subspan(counters), blocks);
+      counts.stable = std::equal(bytes.begin() + static_cast<ptrdiff_t>(counters), bytes.end(),
+                                 first.begin() + static_cast<ptrdiff_t>(counters));
+      const auto again = as_array<wire::WarpHeader>(first, c.warps);
+      for (const wire::WarpHeader& h : as_array<wire::WarpHeader>(bytes, c.warps)) {
+        const wire::WarpHeader& other = again[counts.block_bytes.size()];
+        const bool exited = h.bytes != wire::not_exited && other.bytes != wire::not_exited;
+        counts.stable &= h.bytes == other.bytes && h.exit_clock_lo == other.exit_clock_lo;
+        counts.block_bytes.push_back(exited ? std::max(h.bytes, other.bytes) : 0);
+        counts.inst_bytes.push_back(exited ? std::max(h.exit_clock_lo, other.exit_clock_lo) : 0);
+      }
+    }
+    return counts;
+  });
+  XT_TRY_STATUS(c.backend.release(buffer));
+  return counted;
+}
+
+}  // namespace xtrace::cli

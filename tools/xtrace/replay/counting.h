@@ -1,0 +1,46 @@
+// The counting replay: how often each block runs, and how many bytes of records each warp will write.
+#pragma once
+
+#include <vector>
+
+#include "instrument/instrument.h"
+#include "replay/session.h"
+#include "trace/wire/record.h"
+
+namespace xtrace::cli {
+
+// A launch on a backend, with what every step of its replay needs.
+struct LaunchContext {
+  replay::Backend& backend;
+  const replay::LaunchImage& launch;
+  const instrument::Splicer& splicer;
+  const replay::CleanReference& reference;
+  uint32_t warps = 0, warps_per_cta = 0;
+};
+
+struct Counts {
+  std::vector<wire::BlockCount> blocks;
+  std::vector<uint32_t> block_bytes, inst_bytes;   // by warp
+  bool stable = true;                              // two counting replays agreed
+  bool same_output = true;
+  std::string difference;                          // of the output, when not the same
+
+  uint64_t executions() const;                     // of all blocks, by warps
+};
+
+Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed);
+
+// Loads a cubin, runs `use` with the module, unloads it whatever happens.
+template <typename F>
+auto with_module(replay::Backend& backend, ByteView cubin, F use) -> decltype(use(replay::ModuleHandle{})) {
+  XT_TRY(const replay::ModuleHandle module, backend.load(cubin));
+  auto result = use(module);
+  const Status unloaded = backend.unload(module);
+  if (result && !unloaded) return tl::make_unexpected(unloaded.error());
+  return result;
+}
+
+// One instrumented replay from restored memory; a launch that does not complete is a device error.
+Status run_restored(replay::Backend& backend, replay::ModuleHandle module);
+
+}  // namespace xtrace::cli

@@ -1,0 +1,349 @@
+#include "tools/xtrace/replay/launch_replay.h"
+
+#include <algorithm>
+
+#include "tools/xtrace/kernel_name.h"
+#include "tools/xtrace/replay/emit.h"
+#include "tools/xtrace/replay/pair_rotation.h"
+
+namespace xtrace::cli {
+namespace {
+
+using diff::ConfigReport;
+using instrument::ProbeKind;
+
+// A sample shorter than this is mostly the events' own resolution: batch launches where repeating is harmless.
+constexpr double shortest_sample_us = 100;
+constexpr uint32_t largest_batch = 16;
+
+std::string stem_of(const bundle::LaunchRecord& launch) {
+  std::string name = shorten_kernel(demangled(launch.kernel), 40);
+  for (char& ch : name)
+    if (!std::isalnum(static_cast<unsigned char>(ch)) && ch != '_') ch = '_';
+  return fmt::format("launch{}-{}", launch.ordinal, name);
+}
+
+class LaunchReplay {
+ public:
+  LaunchReplay(replay::Backend& backend, const replay::LaunchImage& launch, const ReplayOptions& options)
+      : backend_(backend), launch_(launch), options_(options) {}
+
+  Result<diff::ReplayReport> run() {
+    describe();
+    XT_TRY_STATUS(backend_.prepare(launch_));
+    XT_TRY(clean_, backend_.load(launch_.code));
+    XT_TRY(clean_resources_, backend_.resources(clean_));
+    XT_TRY(reference_, replay::clean_replays(backend_, launch_, clean_, std::max(1u, options_.clean_replays)));
+    describe_clean();
+    for (ProbeKind probe : options_.probes)
+      if (probe == ProbeKind::none) report_.configs.push_back(clean_config());
+    XT_TRY_STATUS(instrumented());
+    XT_TRY_STATUS(time());
+    judge();
+    XT_TRY_STATUS(emit());
+    runs_.clear();
+    XT_TRY_STATUS(backend_.finish());
+    return std::move(report_);
+  }
+
+ private:
+  struct Run {
+    size_t config = 0;                       // in report_.configs
+    std::unique_ptr<TraceRun> trace;
+  };
+
+  void describe();
+  void describe_clean();
+  ConfigReport clean_config() const;
+  Status instrumented();
+  Status trace_configs(LaunchContext& c);
+  Status pair_config(LaunchContext& c, Sample sample);
+  Status time();
+  void judge();
+  Status emit();
+  uint32_t batch() const;
+  ConfigReport& refuse(ProbeKind probe, const Sample& sample, const Error& error);
+
+  replay::Backend& backend_;
+  const replay::LaunchImage& launch_;
+  const ReplayOptions& options_;
+  diff::ReplayReport report_;
+  replay::ModuleHandle clean_ = 0;
+  replay::Resources clean_resources_;
+  replay::CleanReference reference_;
+  std::optional<instrument::Splicer> splicer_;
+  std::optional<LaunchContext> context_;
+  std::vector<Run> runs_;
+  struct Pairs {
+    size_t config;
+    PairRotation rotation;
+  };
+  std::vector<Pairs> pairs_;
+};
+
+void LaunchReplay::describe() {
+  const bundle::LaunchRecord& r = launch_.record;
+  report_.bundle = options_.bundle.string();
+  report_.launch = r.ordinal;
+  report_.kernel = r.kernel;
+  report_.kernel_text = demangled(r.kernel);
+  report_.grid = r.grid;
+  report_.block = r.block;
+  report_.backend = backend_.info().name;
+  report_.device = backend_.info().device;
+  report_.driver = backend_.info().driver;
+  for (const bundle::Region& region : r.regions) report_.memory_bytes += region.size;
+}
+
+void LaunchReplay::describe_clean() {
+  report_.clean_replays = reference_.replays;
+  report_.unstable_bytes = reference_.unstable_bytes();
+  for (size_t r = 0; r < launch_.before.size(); ++r)
+    if (reference_.written[r])
+      replay::for_each_difference(launch_.before[r], reference_.output[r], [&](const replay::ByteRange& range) {
+        report_.written_bytes += range.end - range.begin;
+        return true;
+      });
+  if (!reference_.idempotent)
+    report_.warnings.push_back("the launch changes its own inputs: each timed launch starts from restored memory");
+}
+
+// The clean replay itself as a configuration: does it reproduce what was recorded?
+ConfigReport LaunchReplay::clean_config() const {
+  ConfigReport config;
+  config.probe = "none";
+  config.sample = "all";
+  config.budget = options_.budget;
+  diff::SemanticEvidence e;
+  e.clean_replays = reference_.replays;
+  e.output = diff::OutputMatch::equal;
+  e.path = diff::PathMatch::not_applicable;
+  e.invariants = diff::Invariants::not_applicable;
+  config.semantics = e;
+  return config;
+}
+
+ConfigReport& LaunchReplay::refuse(ProbeKind probe, const Sample& sample, const Error& error) {
+  ConfigReport config;
+  config.probe = std::string(instrument::probe_info(probe).name);
+  config.sample = sample.text();
+  config.budget = options_.budget;
+  config.refused = error.to_string();
+  report_.configs.push_back(std::move(config));
+  return report_.configs.back();
+}
+
+Status LaunchReplay::instrumented() {
+  const bundle::LaunchRecord& r = launch_.record;
+  const instrument::LaunchShape shape{r.grid, r.block, r.cluster, r.dynamic_shared_bytes};
+  const bool any = std::any_of(options_.probes.begin(), options_.probes.end(), [](ProbeKind p) { return p != ProbeKind::none; });
+  if (!any) return {};
+  auto splicer = instrument::Splicer::create(launch_.code, r.kernel, shape);
+  if (!splicer) {
+    if (splicer.error().kind == ErrorKind::internal) return tl::make_unexpected(splicer.error());
+    for (ProbeKind probe : options_.probes)
+      if (probe != ProbeKind::none)
+        for (const Sample& sample : options_.samples) refuse(probe, sample, splicer.error());
+    return {};
+  }
+  splicer_ = std::move(*splicer);
+  const uint32_t per_cta = splicer_->warps_per_cta();
+  context_.emplace(LaunchContext{backend_, launch_, *splicer_, reference_,
+                                 static_cast<uint32_t>(r.grid.count()) * per_cta, per_cta});
+  return trace_configs(*context_);
+}
+
+Status LaunchReplay::trace_configs(LaunchContext& c) {
+  for (const Sample& sample : options_.samples) {
+    auto counts = count_launch(c, sample.one_in, options_.seed);
+    if (!counts) {
+      if (counts.error().kind != ErrorKind::unsupported) return tl::make_unexpected(std::move(counts).error().in("in the counting replay"));
+      for (ProbeKind probe : options_.probes)
+        if (probe != ProbeKind::none) refuse(probe, sample, counts.error());
+      continue;
+    }
+    if (!counts->same_output)
+      report_.warnings.push_back("the counting replay changed the output: " + counts->difference);
+    if (!counts->stable) report_.warnings.push_back("two counting replays took different paths");
+    for (ProbeKind probe : options_.probes) {
+      if (probe == ProbeKind::none) continue;
+      if (probe == ProbeKind::pair) {
+        XT_TRY_STATUS(pair_config(c, sample));
+        continue;
+      }
+      auto run = run_traced(c, probe, sample.one_in, options_.seed, *counts, options_.compare, clean_resources_);
+      if (!run) {
+        if (run.error().kind != ErrorKind::unsupported)
+          return tl::make_unexpected(std::move(run).error().in(fmt::format("under the {} probe", instrument::probe_info(probe).name)));
+        refuse(probe, sample, run.error());
+        continue;
+      }
+      ConfigReport config;
+      config.probe = std::string(instrument::probe_info(probe).name);
+      config.sample = sample.text();
+      config.budget = options_.budget;
+      config.semantics = (*run)->semantics;
+      config.space = (*run)->space;
+      config.records = (*run)->summary.records;
+      config.losses = losses_of((*run)->summary.losses);
+      for (const std::string& note : (*run)->spliced.report.notes)
+        if (std::find(report_.warnings.begin(), report_.warnings.end(), note) == report_.warnings.end())
+          report_.warnings.push_back(note);
+      report_.configs.push_back(std::move(config));
+      runs_.push_back({report_.configs.size() - 1, std::move(*run)});
+    }
+  }
+  return {};
+}
+
+Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
+  XT_TRY(const Counts counts, count_launch(c, 1, options_.seed));
+  auto rotation = rotate_pairs(c, sample, counts, options_, clean_resources_, batch());
+  if (!rotation) {
+    if (rotation.error().kind != ErrorKind::unsupported) return tl::make_unexpected(std::move(rotation).error().in("under the pair probe"));
+    refuse(ProbeKind::pair, sample, rotation.error());
+    return {};
+  }
+  ConfigReport config;
+  config.probe = "pair";
+  config.sample = Sample{rotation->one_in}.text();
+  config.budget = options_.budget;
+  config.semantics = rotation->semantics;
+  config.timing = rotation->timing;
+  config.space = rotation->space;
+  config.space->trace_bytes = rotation->sites == 0 ? 0 : rotation->bytes / rotation->sites;   // of one replay
+  config.microseconds = rotation->median_microseconds;
+  config.records = rotation->records;
+  config.losses = losses_of(rotation->losses);
+  report_.warnings.push_back(fmt::format("pair: {} sites in {:.1f} s ({:.0f} sites/s){}{}", rotation->sites,
+                                         rotation->seconds, rotation->sites / std::max(rotation->seconds, 1e-9),
+                                         rotation->sites_left_out != 0
+                                             ? fmt::format(", {} more left out (--pair-sites)", rotation->sites_left_out)
+                                             : "",
+                                         rotation->refused.empty()
+                                             ? ""
+                                             : fmt::format(", {} refused: {}", rotation->refused.size(),
+                                                           rotation->refused.begin()->second)));
+  report_.configs.push_back(std::move(config));
+  pairs_.push_back({report_.configs.size() - 1, std::move(*rotation)});
+  return {};
+}
+
+uint32_t LaunchReplay::batch() const {
+  if (!reference_.idempotent || reference_.microseconds.empty()) return 1;
+  const double us = *std::min_element(reference_.microseconds.begin(), reference_.microseconds.end());
+  if (us <= 0) return 1;
+  return std::clamp<uint32_t>(static_cast<uint32_t>(shortest_sample_us / us), 1, largest_batch);
+}
+
+Status LaunchReplay::time() {
+  if (!options_.compare || !backend_.info().measures_time) return {};
+  replay::TimingRequest request;
+  request.rounds = options_.rounds;
+  request.launches_per_sample = batch();
+  request.seed = options_.seed;
+  XT_TRY(const replay::ModuleHandle again, backend_.load(launch_.code));
+  request.variants = {{clean_, "clean"}, {again, std::string(diff::clean_again_name)}};
+  for (const Run& run : runs_) {
+    const ConfigReport& config = report_.configs[run.config];
+    request.variants.push_back({run.trace->module, config.probe + " " + config.sample});
+  }
+  XT_TRY(const replay::TimingResult result, backend_.time(request));
+  diff::InterleavedSamples samples{{"clean", result.microseconds[0]}, {}, request.launches_per_sample,
+                                   request.launches_per_sample == 1};
+  for (size_t v = 1; v < request.variants.size(); ++v)
+    samples.variants.push_back({request.variants[v].name, result.microseconds[v]});
+  XT_TRY(const diff::TimingStats stats, diff::timing_stats(samples));
+  report_.clean_time = stats.clean;
+  report_.noise_floor = stats.noise_floor;
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    ConfigReport& config = report_.configs[runs_[i].config];
+    const diff::VariantTiming& variant = stats.variants[i];
+    config.timing = diff::timing_evidence(stats, variant);
+    config.timing->dense = config.probe == "inst";
+    config.timing->claims_time = false;
+    config.microseconds = variant.samples.median;
+  }
+  return backend_.unload(again);
+}
+
+void LaunchReplay::judge() {
+  for (ConfigReport& config : report_.configs) {
+    if (!config.refused.empty() || !config.semantics) continue;
+    if (config.probe == "none") {
+      // Nothing was spliced: the only question is whether the replay is faithful.
+      const bool recorded = reference_.has_recorded_after;
+      config.semantics->clean_against_recorded =
+          !recorded ? diff::OutputMatch::not_compared
+                    : reference_.matches_recorded_after ? diff::OutputMatch::equal : diff::OutputMatch::diverged;
+      if (!reference_.mismatches.empty())
+        config.semantics->clean_against_recorded_text =
+            fmt::format("region {} offset {:#x}", reference_.mismatches[0].region, reference_.mismatches[0].offset);
+      diff::SpatialEvidence same;
+      same.registers_before = same.registers_after = clean_resources_.registers;
+      same.ctas_per_sm_before = same.ctas_per_sm_after = clean_resources_.ctas_per_sm;
+      config.space = same;
+      config.semantics->written_bytes = report_.written_bytes;
+      config.semantics->written_stable_bytes =
+          report_.written_bytes - std::min(report_.written_bytes, report_.unstable_bytes);
+    }
+    config.judgement = diff::judge(*config.semantics, config.timing, config.space, config.budget);
+  }
+}
+
+Status LaunchReplay::emit() {
+  if (!context_) return {};
+  const SourceMap sources = source_map(launch_.code, launch_.record.kernel);
+  const EmitContext e{*context_, options_, sources, stem_of(launch_.record)};
+  const trace::GradedTimes* times = nullptr;
+  const std::map<uint32_t, std::string>* refused = nullptr;
+  for (const Pairs& p : pairs_)
+    if (report_.configs[p.config].judgement.overall == diff::Verdict::trusted) {
+      times = &p.rotation.times;
+      refused = &p.rotation.refused;
+    }
+  for (Run& run : runs_) {
+    ConfigReport& config = report_.configs[run.config];
+    if (config.judgement.overall != diff::Verdict::trusted) continue;
+    auto files = emit_trace(e, *run.trace, config);
+    if (!files) {
+      if (files.error().kind == ErrorKind::internal) return tl::make_unexpected(files.error());
+      report_.warnings.push_back("no trace file: " + files.error().to_string());
+      continue;
+    }
+    config.artefacts = std::move(*files);
+    if (run.trace->kind != trace::TraceKind::inst && times == nullptr) continue;
+    trace::TableSources table;
+    table.map = &run.trace->spliced.map;
+    table.counts = &*run.trace->aggregate;
+    table.times = times;
+    table.sass = [&](uint32_t pc) { return splicer_->text(OrigPc{pc}); };
+    table.source = [&](uint32_t pc) {
+      const auto line = sources.upper_bound(pc);
+      return line == sources.begin() ? std::string() : std::prev(line)->second;
+    };
+    table.refusal = [&](uint32_t pc) {
+      if (refused == nullptr) return std::string("no pair probe in this replay");
+      const auto why = refused->find(pc);
+      return why == refused->end() ? std::string() : why->second;
+    };
+    const std::string suffix = config.probe == "inst" ? "" : "-" + config.probe;
+    const uint32_t one_in = run.trace->spliced.map.layout.one_in;
+    XT_TRY(const auto tables, emit_table(e, suffix + (one_in == 1 ? "" : fmt::format("-cta1in{}", one_in)),
+                                         trace::instruction_table(table)));
+    config.artefacts.insert(config.artefacts.end(), tables.begin(), tables.end());
+    for (const Pairs& p : pairs_)
+      if (&p.rotation.times == times && report_.configs[p.config].artefacts.empty())
+        report_.configs[p.config].artefacts = tables;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<diff::ReplayReport> replay_launch(replay::Backend& backend, const replay::LaunchImage& launch,
+                                         const ReplayOptions& options) {
+  return LaunchReplay(backend, launch, options).run();
+}
+
+}  // namespace xtrace::cli

@@ -1,0 +1,41 @@
+// What the user asked `xtrace replay` for.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "instrument/probe.h"
+
+namespace xtrace::cli {
+
+struct Sample {
+  uint32_t one_in = 1;               // cta:1/N
+  std::string text() const;          // "all" or "cta:1/16"
+};
+
+struct ReplayOptions {
+  std::filesystem::path bundle;
+  std::filesystem::path traces;      // where artefacts go
+  std::vector<instrument::ProbeKind> probes;
+  std::vector<Sample> samples;
+  bool compare = false;
+  bool quiet = false;
+  double budget = 1.05;
+  uint32_t clean_replays = 3, rounds = 50, seed = 1;
+  uint32_t pair_sites = 512;         // most sites of the pair rotation
+  uint64_t max_slices = 2'000'000;
+  double watchdog_seconds = 10;
+  int device = 0;
+};
+
+// "all", "block,inst", ...: usage errors list what there is.
+Result<std::vector<instrument::ProbeKind>> parse_probes(const std::string& text);
+Result<Sample> parse_sample(const std::string& text);
+// "0,3-5" as a set of ordinals.
+Result<std::vector<uint64_t>> parse_ordinals(const std::string& text);
+
+}  // namespace xtrace::cli

@@ -1,0 +1,190 @@
+#include "tools/xtrace/replay/pair_rotation.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/progress.h"
+#include "diff/timing_stats.h"
+
+namespace xtrace::cli {
+namespace {
+
+constexpr uint64_t bytes_per_site = 64ull << 20;   // more records than that are sampled by CTA: they are read back
+constexpr size_t timed_sites = 24;
+constexpr uint32_t timing_rounds = 20;
+
+struct SiteList {
+  std::vector<uint32_t> pcs;
+  uint32_t left_out = 0;
+};
+
+// Every instruction of every executed block; over the limit, evenly spread.
+SiteList executed_sites(const LaunchContext& c, const Counts& counts, uint32_t limit) {
+  std::vector<uint32_t> all;
+  for (size_t b = 0; b < counts.blocks.size(); ++b) {
+    if (counts.blocks[b].warps == 0) continue;
+    const wire::Block& block = c.splicer.blocks()[b];
+    for (uint32_t i = 0; i < block.instructions; ++i) all.push_back(block.first_pc + i * trace::inst_bytes);
+  }
+  std::sort(all.begin(), all.end());
+  if (all.size() <= limit) return {all, 0};
+  SiteList spread;
+  for (uint32_t i = 0; i < limit; ++i) spread.pcs.push_back(all[uint64_t{i} * all.size() / limit]);
+  spread.left_out = static_cast<uint32_t>(all.size()) - limit;
+  return spread;
+}
+
+// Records of the busiest block, as written by a pair or by both ends of an edge, decide whether CTAs must be sampled.
+uint32_t sampling_for(const Counts& counts, Sample sample) {
+  uint64_t most = 0;
+  for (const wire::BlockCount& b : counts.blocks) most = std::max(most, b.warps);
+  const uint64_t bytes = 2 * most * wire::chunk_bytes;
+  uint32_t one_in = sample.one_in;
+  while (bytes / one_in > bytes_per_site && one_in < (1u << 20)) one_in *= 2;
+  return one_in;
+}
+
+// A site writes at most two records per execution of any block.
+std::vector<uint32_t> slot_bytes(const LaunchContext& c, const Counts& counts, uint32_t one_in, uint32_t seed) {
+  std::vector<uint32_t> bytes(counts.block_bytes.size());
+  for (uint32_t w = 0; w < bytes.size(); ++w)
+    if (wire::cta_is_sampled(w / c.warps_per_cta, one_in, seed)) bytes[w] = 2 * counts.block_bytes[w];
+  return bytes;
+}
+
+class Rotation {
+ public:
+  Rotation(LaunchContext& c, const Counts& counts, const ReplayOptions& options, const replay::Resources& clean,
+           TraceBuffer& buffer, PairRotation& out)
+      : c_(c), counts_(counts), options_(options), clean_(clean), buffer_(buffer), out_(out) {}
+
+  Status measure(uint32_t pc) {
+    auto spliced = splice(pc);
+    if (!spliced) {
+      if (spliced.error().kind == ErrorKind::internal) return tl::make_unexpected(spliced.error());
+      out_.refused[pc] = spliced.error().message;
+      return {};
+    }
+    ++out_.sites;
+    return with_module(c_.backend, spliced->cubin, [&](replay::ModuleHandle module) -> Status {
+      XT_TRY(const replay::Resources probed, c_.backend.resources(module));
+      XT_TRY_STATUS(buffer_.clear(false));
+      XT_TRY_STATUS(run_restored(c_.backend, module));
+      if (options_.compare) XT_TRY_STATUS(compare_now(c_, module, out_.semantics));
+      XT_TRY_STATUS(decode(*spliced, pc));
+      const diff::SpatialEvidence space = space_of(c_, spliced->report, clean_, probed, site_bytes_);
+      const bool worse = space.registers_after > out_.space.registers_after ||
+                         space.code_bytes_after > out_.space.code_bytes_after;
+      if (worse) out_.space = space;
+      return {};
+    });
+  }
+
+  Status time(const std::vector<uint32_t>& pcs, replay::ModuleHandle clean, uint32_t launches_per_sample) {
+    replay::TimingRequest request;
+    request.rounds = timing_rounds;
+    request.launches_per_sample = launches_per_sample;
+    request.seed = options_.seed;
+    request.variants.push_back({clean, "clean"});
+    XT_TRY(const replay::ModuleHandle again, c_.backend.load(c_.launch.code));
+    request.variants.push_back({again, std::string(diff::clean_again_name)});
+    const size_t step = std::max<size_t>(1, pcs.size() / timed_sites);
+    for (size_t i = step / 2; i < pcs.size(); i += step) {
+      auto spliced = splice(pcs[i]);
+      if (!spliced) continue;
+      XT_TRY(const replay::ModuleHandle module, c_.backend.load(spliced->cubin));
+      request.variants.push_back({module, fmt::format("pair@{:#x}", pcs[i])});
+    }
+    auto result = c_.backend.time(request);
+    for (size_t v = 1; v < request.variants.size(); ++v) (void)c_.backend.unload(request.variants[v].module);
+    if (!result) return tl::make_unexpected(result.error());
+    if (request.variants.size() < 3) return {};
+    diff::InterleavedSamples samples{{"clean", result->microseconds[0]}, {}, launches_per_sample, launches_per_sample == 1};
+    for (size_t v = 1; v < request.variants.size(); ++v)
+      samples.variants.push_back({request.variants[v].name, result->microseconds[v]});
+    XT_TRY(diff::TimingStats stats, diff::timing_stats(samples));
+    std::sort(stats.variants.begin(), stats.variants.end(), [](auto& a, auto& b) { return a.ratio < b.ratio; });
+    const diff::VariantTiming& median = stats.variants[stats.variants.size() / 2];
+    out_.timing = diff::timing_evidence(stats, median);
+    out_.timing->dense = false;
+    out_.timing->claims_time = true;
+    out_.median_microseconds = median.samples.median;
+    return {};
+  }
+
+ private:
+  Result<instrument::Spliced> splice(uint32_t pc) {
+    return c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pc}}, out_.one_in, options_.seed}, buffer_.layout());
+  }
+
+  Status decode(const instrument::Spliced& spliced, uint32_t pc) {
+    XT_TRY(const Bytes headers, buffer_.headers());
+    uint64_t begun = 0, with_other_count = 0;
+    trace::DecodeOptions options{buffer_.table(), false, {}};
+    XT_TRY(const trace::DecodeSummary summary,
+           trace::decode(spliced.map, trace::TraceKind::pair, headers, buffer_.reader(), options,
+                         [&](const trace::WarpTrace& t) -> Status {
+                           out_.times.add(spliced.map, t);
+                           for (wire::RecordKind k : t.kind) begun += k != wire::RecordKind::edge_end;
+                           return {};
+                         }));
+    site_bytes_ = summary.bytes_written;
+    out_.records += summary.records;
+    out_.bytes += summary.bytes_written;
+    out_.losses.merge(summary.losses);
+    // Every execution of the instruction must have left its record: the block's own counter says how many.
+    if (out_.one_in == 1 && counts_.stable) {
+      for (size_t b = 0; b < c_.splicer.blocks().size(); ++b) {
+        const wire::Block& block = c_.splicer.blocks()[b];
+        const uint32_t end = block.first_pc + block.instructions * trace::inst_bytes;
+        if (pc < block.first_pc || pc >= end) continue;
+        with_other_count = counts_.blocks[b].warps;
+      }
+      diff::SemanticEvidence& e = out_.semantics;
+      if (begun != with_other_count && e.path != diff::PathMatch::differs) {
+        e.path = diff::PathMatch::differs;
+        e.path_text = fmt::format("site {:#x}: {} records, {} executions counted", pc, begun, with_other_count);
+      }
+    }
+    return {};
+  }
+
+  LaunchContext& c_;
+  const Counts& counts_;
+  const ReplayOptions& options_;
+  const replay::Resources& clean_;
+  TraceBuffer& buffer_;
+  PairRotation& out_;
+  uint64_t site_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts& counts, const ReplayOptions& options,
+                                  const replay::Resources& clean, uint32_t launches_per_sample) {
+  const auto begin = std::chrono::steady_clock::now();
+  PairRotation out;
+  out.one_in = sampling_for(counts, sample);
+  out.semantics = base_evidence(c);
+  out.semantics.path = diff::PathMatch::not_applicable;
+  out.semantics.invariants = diff::Invariants::not_applicable;
+  const SiteList sites = executed_sites(c, counts, options.pair_sites);
+  out.sites_left_out = sites.left_out;
+  XT_TRY(const auto buffer,
+         TraceBuffer::create(c.backend, slot_bytes(c, counts, out.one_in, options.seed),
+                             c.splicer.largest_record(instrument::ProbeKind::pair), c.splicer.cyclic()));
+  Rotation rotation(c, counts, options, clean, *buffer, out);
+  Progress progress("pair sites", sites.pcs.size(), !options.quiet);
+  for (uint32_t pc : sites.pcs) {
+    XT_TRY_STATUS(rotation.measure(pc));
+    progress.advance(1, fmt::format("{:#x}", pc));
+  }
+  out.semantics.lost = out.losses.count(trace::LossSeverity::lost);
+  out.semantics.distrusted = out.losses.count(trace::LossSeverity::distrust);
+  if (options.compare && c.backend.info().measures_time)
+    XT_TRY_STATUS(rotation.time(sites.pcs, c.reference.module, launches_per_sample));
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return out;
+}
+
+}  // namespace xtrace::cli

@@ -1,0 +1,220 @@
+#include "tools/xtrace/replay/trace_run.h"
+
+#include <algorithm>
+
+#include "diff/memory_diff.h"
+#include "replay/address_plan.h"
+#include "trace/invariants.h"
+
+namespace xtrace::cli {
+namespace {
+
+constexpr uint64_t stride_budget = 8ull << 30;     // equal slots up to here, else one size a warp
+constexpr uint64_t left_free = 1ull << 30;         // device memory that trace buffers never take
+constexpr uint64_t read_ahead = 64ull << 20;
+
+trace::TraceKind trace_kind(instrument::ProbeKind probe) {
+  switch (probe) {
+    case instrument::ProbeKind::block: return trace::TraceKind::block;
+    case instrument::ProbeKind::inst: return trace::TraceKind::inst;
+    default: return trace::TraceKind::pair;
+  }
+}
+
+std::string first_loss(const trace::LossCounts& losses) {
+  for (const trace::LossInfo& info : trace::all_losses()) {
+    const auto& row = losses.row(info.loss);
+    if (row.occurrences != 0 && info.severity != trace::LossSeverity::note)
+      return fmt::format("{} of {}, first in warp {}", row.occurrences, info.name, row.first_warp);
+  }
+  return {};
+}
+
+void add_invariants(const trace::InvariantResult& result, diff::SemanticEvidence& e) {
+  e.invariant_violations = result.violations();
+  e.invariants = e.invariant_violations == 0 ? diff::Invariants::hold : diff::Invariants::violated;
+  for (const trace::InvariantInfo& info : trace::all_invariants()) {
+    const auto& row = result.row(info.invariant);
+    if (!row.first) continue;
+    e.invariants_text = fmt::format("{}: warp {} record {}: expected {}, found {}", info.name, row.first->warp,
+                                    row.first->record, row.first->expected, row.first->found);
+    break;
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TraceBuffer>> TraceBuffer::create(replay::Backend& backend, std::span<const uint32_t> bytes,
+                                                         uint32_t largest_record, bool wraps) {
+  std::unique_ptr<TraceBuffer> b(new TraceBuffer(backend));
+  const uint64_t free = backend.free_bytes();
+  const uint64_t usable = free > left_free ? free - left_free : 0;
+  b->plan_ = instrument::plan_slots(bytes, largest_record, wraps, std::min(stride_budget, usable / 2));
+  if (b->plan_.total_bytes > usable)
+    return with_hint(unsupported("the trace needs {:.1f} GiB of device memory, {:.1f} GiB are free",
+                                 static_cast<double>(b->plan_.total_bytes) / (1 << 30),
+                                 static_cast<double>(free) / (1 << 30)),
+                     "trace fewer CTAs: --sample=cta:1/16");
+  XT_TRY(b->buffer_, backend.allocate(b->plan_.total_bytes, "trace records"));
+  instrument::place(b->plan_, b->buffer_.value);
+  if (b->plan_.layout.table != 0)
+    XT_TRY_STATUS(backend.write(DevPtr{b->plan_.layout.table}, std::as_bytes(std::span(b->plan_.entries))));
+  return b;
+}
+
+TraceBuffer::~TraceBuffer() {
+  if (buffer_.value != 0) (void)backend_.release(buffer_);
+}
+
+Status TraceBuffer::clear(bool slots_too) {
+  ahead_.clear();
+  const wire::SlotLayout& l = plan_.layout;
+  XT_TRY_STATUS(backend_.fill(DevPtr{l.headers}, uint64_t{l.warps} * sizeof(wire::WarpHeader), 0));
+  if (!slots_too) return {};
+  return backend_.fill(DevPtr{l.slots}, buffer_.value + plan_.total_bytes - l.slots, 0);
+}
+
+Result<Bytes> TraceBuffer::headers() {
+  return backend_.read(DevPtr{plan_.layout.headers}, uint64_t{plan_.layout.warps} * sizeof(wire::WarpHeader));
+}
+
+trace::DeviceReader TraceBuffer::reader() {
+  return [this](uint64_t address, uint64_t bytes) -> Result<ByteView> {
+    const uint64_t end = buffer_.value + plan_.total_bytes;
+    const bool inside = address >= ahead_at_ && address + bytes <= ahead_at_ + ahead_.size();
+    if (!inside) {
+      if (address < buffer_.value || address > end || bytes > end - address)
+        return internal("records outside the trace buffer: {} bytes at {:#x}", bytes, address);
+      ahead_at_ = address;
+      XT_TRY(ahead_, backend_.read(DevPtr{address}, std::min(std::max(bytes, read_ahead), end - address)));
+    }
+    return ByteView(ahead_).subspan(address - ahead_at_, bytes);
+  };
+}
+
+diff::SemanticEvidence base_evidence(const LaunchContext& c) {
+  diff::SemanticEvidence e;
+  e.clean_replays = c.reference.replays;
+  if (c.reference.has_recorded_after) {
+    e.clean_against_recorded =
+        c.reference.matches_recorded_after ? diff::OutputMatch::equal : diff::OutputMatch::diverged;
+    if (!c.reference.mismatches.empty()) {
+      const replay::Mismatch& m = c.reference.mismatches[0];
+      e.clean_against_recorded_text = fmt::format("{} offset {:#x}: expected {:#04x}, found {:#04x} ({} bytes differ)",
+                                                  replay::describe(m.region, c.launch.record.regions[m.region]), m.offset,
+                                                  static_cast<int>(m.expected), static_cast<int>(m.found), m.bytes);
+    }
+  }
+  uint64_t written = 0, unstable = 0;
+  for (size_t r = 0; r < c.launch.before.size(); ++r) {
+    if (!c.reference.written[r]) continue;
+    replay::for_each_difference(c.launch.before[r], c.reference.output[r], [&](const replay::ByteRange& range) {
+      written += range.end - range.begin;
+      return true;
+    });
+    unstable += c.reference.unstable[r].bytes();
+  }
+  e.written_bytes = std::max(written, unstable);
+  e.written_stable_bytes = e.written_bytes - unstable;
+  return e;
+}
+
+Status compare_now(LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e) {
+  XT_TRY(const std::vector<Bytes> regions, c.backend.read_regions(module));
+  std::vector<ByteView> reference, actual;
+  std::vector<diff::UnstableRanges> unstable;
+  for (size_t r = 0; r < regions.size(); ++r) {
+    reference.push_back(c.reference.output_of(c.launch, r));
+    actual.push_back(regions[r]);
+    diff::UnstableRanges ranges;
+    for (const replay::ByteRange& b : c.reference.unstable[r].ranges()) {
+      // Whole 4-byte elements: of an unstable float only the low bytes may have happened to differ.
+      const uint64_t begin = align_down(b.begin, 4), end = std::min<uint64_t>(align_up(b.end, 4), regions[r].size());
+      if (!ranges.empty() && begin < ranges.back().offset + ranges.back().size)
+        ranges.back().size = end - ranges.back().offset;
+      else
+        ranges.push_back({begin, end - begin});
+    }
+    unstable.push_back(std::move(ranges));
+  }
+  XT_TRY(const diff::MemoryDiff d, diff::compare_memory(reference, actual, unstable));
+  const diff::OutputMatch found = d.equal()           ? diff::OutputMatch::equal
+                                  : d.unstable_only() ? diff::OutputMatch::unstable_only
+                                                      : diff::OutputMatch::diverged;
+  // Over several replays of one configuration the worst stands.
+  if (found <= e.output && e.output != diff::OutputMatch::not_compared) return {};
+  e.output = found;
+  if (d.first) e.output_text = d.first->text();
+  return {};
+}
+
+diff::SpatialEvidence space_of(const LaunchContext& c, const instrument::SpliceReport& splice,
+                               const replay::Resources& clean, const replay::Resources& probed, uint64_t trace_bytes) {
+  diff::SpatialEvidence s;
+  s.registers_before = clean.registers;
+  s.registers_after = probed.registers;
+  s.ctas_per_sm_before = clean.ctas_per_sm;
+  s.ctas_per_sm_after = probed.ctas_per_sm;
+  s.local_bytes_before = clean.local_bytes;
+  s.local_bytes_after = probed.local_bytes;
+  s.shared_bytes_before = clean.static_shared_bytes;
+  s.shared_bytes_after = probed.static_shared_bytes;
+  s.code_bytes_before = splice.original_code_bytes;
+  s.code_bytes_after = splice.new_code_bytes;
+  s.trace_bytes = trace_bytes;
+  for (const bundle::Region& r : c.launch.record.regions) s.kernel_bytes += r.size;
+  return s;
+}
+
+std::vector<diff::LossCount> losses_of(const trace::LossCounts& losses) {
+  std::vector<diff::LossCount> out;
+  for (const trace::LossInfo& info : trace::all_losses()) {
+    const auto& row = losses.row(info.loss);
+    if (row.occurrences != 0)
+      out.push_back({std::string(info.name), std::string(trace::name_of(info.severity)), row.occurrences, row.bytes});
+  }
+  return out;
+}
+
+Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::ProbeKind probe, uint32_t one_in,
+                                             uint32_t seed, const Counts& counts, bool compare,
+                                             const replay::Resources& clean) {
+  auto run = std::make_unique<TraceRun>();
+  run->kind = trace_kind(probe);
+  const std::vector<uint32_t>& bytes =
+      probe == instrument::ProbeKind::inst ? counts.inst_bytes : counts.block_bytes;
+  XT_TRY(run->buffer, TraceBuffer::create(c.backend, bytes, c.splicer.largest_record(probe), c.splicer.cyclic()));
+  XT_TRY(run->spliced, c.splicer.splice({probe, {}, one_in, seed}, run->buffer->layout()));
+  XT_TRY(run->module, c.backend.load(run->spliced.cubin));
+  XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
+
+  XT_TRY_STATUS(run->buffer->clear(true));
+  XT_TRY_STATUS(run_restored(c.backend, run->module));
+  run->semantics = base_evidence(c);
+  if (compare) XT_TRY_STATUS(compare_now(c, run->module, run->semantics));
+
+  XT_TRY(run->headers, run->buffer->headers());
+  run->aggregate.emplace(run->spliced.map, run->kind);
+  trace::InvariantChecker invariants(run->spliced.map, run->kind);
+  std::vector<uint64_t> counted(bytes.begin(), bytes.end());
+  trace::DecodeOptions options{run->buffer->table(), true, counted};
+  XT_TRY(run->summary, trace::decode(run->spliced.map, run->kind, run->headers, run->buffer->reader(), options,
+                                     [&](const trace::WarpTrace& t) -> Status {
+                                       run->aggregate->add(t);
+                                       invariants.check(t);
+                                       return {};
+                                     }));
+  diff::SemanticEvidence& e = run->semantics;
+  add_invariants(invariants.result(), e);
+  XT_TRY(const trace::CountComparison path,
+         trace::compare_counts(run->spliced.map, counts.blocks, run->aggregate->blocks()));
+  e.path = path.equal ? diff::PathMatch::equal : counts.stable ? diff::PathMatch::differs : diff::PathMatch::unstable;
+  e.path_text = path.text();
+  e.lost = run->summary.losses.count(trace::LossSeverity::lost);
+  e.distrusted = run->summary.losses.count(trace::LossSeverity::distrust);
+  e.losses_text = first_loss(run->summary.losses);
+  run->space = space_of(c, run->spliced.report, clean, resources, run->summary.bytes_written);
+  return run;
+}
+
+}  // namespace xtrace::cli

@@ -1,0 +1,70 @@
+// One replay under a record-writing probe: slots, splice, launch, decode, evidence, and the artefacts once they are earned.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "diff/evidence.h"
+#include "diff/report.h"
+#include "instrument/slot_plan.h"
+#include "tools/xtrace/replay/counting.h"
+#include "tools/xtrace/replay/options.h"
+#include "trace/aggregate.h"
+#include "trace/decode.h"
+
+namespace xtrace::cli {
+
+// A trace buffer on the device, and how to read what lies in it.
+class TraceBuffer {
+ public:
+  // unsupported when it does not fit beside the launch's memory, with the sizes and what to do.
+  static Result<std::unique_ptr<TraceBuffer>> create(replay::Backend& backend, std::span<const uint32_t> bytes,
+                                                     uint32_t largest_record, bool wraps);
+  ~TraceBuffer();
+  TraceBuffer(const TraceBuffer&) = delete;
+
+  const wire::SlotLayout& layout() const { return plan_.layout; }
+  std::span<const wire::SlotEntry> table() const { return plan_.entries; }
+  uint64_t bytes() const { return plan_.total_bytes; }
+  Status clear(bool slots_too);               // before each decoded launch
+  Result<Bytes> headers();
+  trace::DeviceReader reader();               // reads ahead in large pieces
+
+ private:
+  explicit TraceBuffer(replay::Backend& backend) : backend_(backend) {}
+  replay::Backend& backend_;
+  instrument::SlotPlan plan_;
+  DevPtr buffer_;
+  uint64_t ahead_at_ = 0;
+  Bytes ahead_;
+};
+
+struct TraceRun {
+  std::unique_ptr<TraceBuffer> buffer;
+  instrument::Spliced spliced;
+  replay::ModuleHandle module = 0;            // stays loaded for timing
+  trace::TraceKind kind = trace::TraceKind::block;
+  std::optional<trace::Aggregate> aggregate;
+  trace::DecodeSummary summary;
+  Bytes headers;
+  diff::SemanticEvidence semantics;
+  diff::SpatialEvidence space;
+};
+
+// Splices, loads, runs and decodes. `counts` are those of the same sample. Fails only where the run says nothing about
+// the probe (refused, no memory, the device is gone).
+Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::ProbeKind probe, uint32_t one_in,
+                                             uint32_t seed, const Counts& counts, bool compare,
+                                             const replay::Resources& clean);
+
+// Facts about clean replays and recording that every configuration's evidence starts from.
+diff::SemanticEvidence base_evidence(const LaunchContext& c);
+// Compares outputs now in memory with the reference, into `e`.
+Status compare_now(LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e);
+diff::SpatialEvidence space_of(const LaunchContext& c, const instrument::SpliceReport& splice,
+                               const replay::Resources& clean, const replay::Resources& probed, uint64_t trace_bytes);
+std::vector<diff::LossCount> losses_of(const trace::LossCounts& losses);
+
+}  // namespace xtrace::cli

@@ -1,0 +1,173 @@
+#include "tools/xtrace/replay/worker.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "replay/session.h"
+#include "tools/xtrace/replay/launch_replay.h"
+#ifdef XTRACE_HAVE_CUDA
+#include "replay/driver/driver_backend.h"
+#endif
+
+namespace xtrace::cli {
+namespace {
+
+using nlohmann::json;
+
+volatile sig_atomic_t interrupted = 0;
+void on_interrupt(int) { interrupted = 1; }
+
+Result<std::unique_ptr<replay::Backend>> make_backend(const bundle::BundleReader& reader, const ReplayOptions& options) {
+#ifdef XTRACE_HAVE_CUDA
+  replay::DriverOptions driver;
+  driver.device = options.device;
+  driver.watchdog_seconds = options.watchdog_seconds;
+  driver.hold = replay::ranges_to_hold(reader.launches());
+  return replay::make_driver_backend(driver);
+#else
+  (void)reader;
+  (void)options;
+  return with_hint(environment("this build of xtrace has no driver backend"),
+                   "build it where the CUDA toolkit and CUPTI are installed");
+#endif
+}
+
+// --- messages: length and JSON text, over a pipe
+
+bool send(int fd, const json& message) {
+  const std::string text = message.dump(-1, ' ', false, json::error_handler_t::replace);
+  const uint64_t size = text.size();
+  std::string bytes(reinterpret_cast<const char*>(&size), sizeof size);
+  bytes += text;
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+bool read_exactly(int fd, void* to, size_t size) {
+  for (size_t done = 0; done < size;) {
+    const ssize_t n = ::read(fd, static_cast<char*>(to) + done, size - done);
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n <= 0) return false;
+    done += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+std::optional<json> receive(int fd) {
+  uint64_t size = 0;
+  if (!read_exactly(fd, &size, sizeof size) || size > (1ull << 30)) return std::nullopt;
+  std::string text(size, '\0');
+  if (!read_exactly(fd, text.data(), size)) return std::nullopt;
+  json message = json::parse(text, nullptr, false);
+  if (message.is_discarded()) return std::nullopt;
+  return message;
+}
+
+json message_of(uint64_t ordinal, const Error& error) {
+  return {{"ordinal", ordinal}, {"error", error.to_string()}, {"error_exit", exit_code(error.kind)}};
+}
+
+// The child: replays until the end of the list or until the device is gone. Never returns.
+[[noreturn]] void work(int fd, const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals, size_t first,
+                       const ReplayOptions& options) {
+  auto backend = make_backend(reader, options);
+  if (!backend) {
+    json message = message_of(ordinals[first], backend.error());
+    message["fatal"] = true;   // the next launch would meet the same
+    send(fd, message);
+    _exit(1);
+  }
+  for (size_t i = first; i < ordinals.size(); ++i) {
+    auto launch = replay::load_launch(reader, ordinals[i]);
+    auto report = launch ? replay_launch(**backend, *launch, options)
+                         : Result<diff::ReplayReport>(tl::make_unexpected(launch.error()));
+    if (report) {
+      if (!send(fd, {{"ordinal", ordinals[i]},
+                     {"text", diff::render_text(*report)},
+                     {"json", diff::render_json(*report)},
+                     {"verdict", diff::exit_status(report->verdict())}}))
+        _exit(1);
+      continue;
+    }
+    const bool gone = report.error().kind == ErrorKind::device;
+    if (!send(fd, message_of(ordinals[i], report.error())) || gone) _exit(1);
+    if (launch && !(*backend)->finish()) _exit(1);
+  }
+  _exit(0);
+}
+
+LaunchResult result_of(const json& message) {
+  LaunchResult r;
+  r.ordinal = message.value("ordinal", uint64_t{0});
+  r.error = message.value("error", "");
+  r.error_exit = message.value("error_exit", 3);
+  r.reported = r.error.empty();
+  r.text = message.value("text", "");
+  r.json = message.value("json", "");
+  r.verdict = message.value("verdict", 2);
+  return r;
+}
+
+std::string how_it_ended(int status) {
+  if (WIFSIGNALED(status)) return fmt::format("killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return fmt::format("ended with exit status {}", WEXITSTATUS(status));
+}
+
+}  // namespace
+
+Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals,
+                                        const ReplayOptions& options,
+                                        const std::function<void(const LaunchResult&)>& done) {
+  struct sigaction action = {}, previous = {};
+  action.sa_handler = on_interrupt;
+  sigaction(SIGINT, &action, &previous);
+  interrupted = 0;
+  size_t next = 0;
+  bool fatal = false;
+  while (next < ordinals.size() && !interrupted && !fatal) {
+    int pipe_fd[2];
+    if (::pipe(pipe_fd) != 0) return environment("can not make a pipe: {}", std::strerror(errno));
+    const pid_t child = ::fork();
+    if (child < 0) return environment("can not start a worker process: {}", std::strerror(errno));
+    if (child == 0) {
+      ::close(pipe_fd[0]);
+      ::signal(SIGINT, SIG_DFL);
+      work(pipe_fd[1], reader, ordinals, next, options);
+    }
+    ::close(pipe_fd[1]);
+    while (auto message = receive(pipe_fd[0])) {
+      const LaunchResult r = result_of(*message);
+      fatal |= message->value("fatal", false);
+      done(r);
+      ++next;
+    }
+    ::close(pipe_fd[0]);
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    const bool ended_by_itself = WIFEXITED(status);
+    if (!ended_by_itself && !interrupted && next < ordinals.size()) {
+      LaunchResult r;
+      r.ordinal = ordinals[next++];
+      r.error = "the worker process was " + how_it_ended(status);
+      r.error_exit = exit_internal;
+      done(r);
+    }
+  }
+  sigaction(SIGINT, &previous, nullptr);
+  return WorkerOutcome{interrupted != 0};
+}
+
+}  // namespace xtrace::cli

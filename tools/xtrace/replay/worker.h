@@ -1,0 +1,32 @@
+// Launches are replayed in a child process: a kernel that faults or hangs takes its CUDA context with it, and then the
+// next launch gets a fresh process. The child sends one message a launch.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "capture/bundle/bundle_reader.h"
+#include "tools/xtrace/replay/options.h"
+
+namespace xtrace::cli {
+
+struct LaunchResult {
+  uint64_t ordinal = 0;
+  bool reported = false;     // a verdict was reached: text, json and verdict are set
+  int verdict = 2;           // exit status of the verdict
+  std::string text, json;
+  std::string error;         // else: why there is no report
+  int error_exit = 3;        // exit status that the error asks for
+};
+
+// Replays the launches in order and calls `done` after each, in this process. Stops early on SIGINT: `interrupted`.
+struct WorkerOutcome {
+  bool interrupted = false;
+};
+Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals,
+                                        const ReplayOptions& options,
+                                        const std::function<void(const LaunchResult&)>& done);
+
+}  // namespace xtrace::cli

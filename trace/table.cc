@@ -1,0 +1,137 @@
+#include "trace/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+
+namespace xtrace::trace {
+namespace {
+
+std::string csv_quoted(const std::string& s) {
+  if (s.find_first_of(",\"\n\r") == std::string::npos) return s;
+  std::string q = "\"";
+  for (char c : s) {
+    if (c == '"') q += '"';
+    q += c;
+  }
+  return q + "\"";
+}
+
+std::string graded_text(const InstructionRow& r) {
+  if (!r.graded) return "-";
+  return fmt::format("{:.0f} [{:.0f} {:.0f}]", r.graded->median, r.graded->p25, r.graded->p75);
+}
+
+}  // namespace
+
+std::vector<InstructionRow> instruction_table(const TableSources& sources) {
+  XT_CHECK(sources.map && sources.counts, "a table needs an address map and counts");
+  std::vector<InstructionRow> rows;
+  for (const Aggregate::Instruction& i : sources.counts->instructions()) {
+    InstructionRow r;
+    r.pc = i.pc;
+    r.block = i.block;
+    r.warps = sources.counts->count_of(i).warps;
+    r.threads = sources.counts->count_of(i).lanes;
+    if (i.ungraded.count() != 0) r.ungraded_mean = i.ungraded.mean();
+    if (sources.times) r.graded = sources.times->grade(i.pc, sources.enough_samples);
+    if (!r.graded) {
+      uint64_t samples = 0, deferred = 0;
+      if (sources.times)
+        for (auto it = sources.times->all().lower_bound({i.pc, 0});
+             it != sources.times->all().end() && it->first.pc == i.pc; ++it) {
+          samples = std::max(samples, it->second.cycles.count());
+          deferred += it->second.deferred.count();
+        }
+      const std::string refusal = sources.refusal ? sources.refusal(i.pc) : "";
+      if (!refusal.empty()) {
+        r.no_grade = refusal;
+      } else if (samples != 0) {
+        r.no_grade = fmt::format("{} samples, {} wanted", samples, sources.enough_samples);
+      } else if (deferred != 0) {
+        r.no_grade = "other lanes ran in between, always";
+      } else if (r.warps == 0) {
+        r.no_grade = "not executed";
+      } else {
+        r.no_grade = "not measured";
+      }
+    }
+    if (sources.sass) r.sass = sources.sass(i.pc);
+    if (sources.source) r.source = sources.source(i.pc);
+    rows.push_back(std::move(r));
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](auto& a, auto& b) { return a.pc < b.pc; });
+  return rows;
+}
+
+std::string render_text(const std::vector<InstructionRow>& rows) {
+  std::string out =
+      fmt::format("{:>7} {:>5} {:>12} {:>14} {:>9} {:>18} {:>7} {:<26} {}\n", "pc", "block", "warps",
+                  "threads", "ungraded", "cycles [p25 p75]", "samples", "source", "sass");
+  for (const InstructionRow& r : rows) {
+    const std::string ungraded = r.ungraded_mean ? fmt::format("{:.1f}", *r.ungraded_mean) : "-";
+    const std::string samples = r.graded ? fmt::format("{}", r.graded->samples) : "-";
+    out += fmt::format("{:>#7x} {:>5} {:>12} {:>14} {:>9} {:>18} {:>7} {:<26} {}", r.pc,
+                       fmt::format("B{}", r.block), r.warps, r.threads, ungraded, graded_text(r), samples,
+                       r.source, r.sass);
+    if (!r.graded) out += fmt::format("{}({})", r.sass.empty() ? "" : "  ", r.no_grade);
+    while (!out.empty() && out.back() == ' ') out.pop_back();
+    out += '\n';
+  }
+  return out;
+}
+
+std::string render_csv(const std::vector<InstructionRow>& rows) {
+  std::string out =
+      "pc,block,warps,threads,ungraded_mean_cycles,graded_median_cycles,graded_p25_cycles,graded_p75_cycles,"
+      "graded_p90_cycles,graded_mean_cycles,graded_samples,graded_one_in,graded_rates,graded_rate_spread,no_"
+      "grade,"
+      "source,sass\n";
+  for (const InstructionRow& r : rows) {
+    out += fmt::format("{:#x},{},{},{},", r.pc, r.block, r.warps, r.threads);
+    if (r.ungraded_mean) out += fmt::format("{:.3f}", *r.ungraded_mean);
+    if (r.graded) {
+      const GradedTimes::Grade& g = *r.graded;
+      out += fmt::format(",{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{},{},{},{:.4f},", g.median, g.p25, g.p75,
+                         g.p90, g.mean, g.samples, g.one_in, g.rates, g.rate_spread);
+    } else {
+      out += ",,,,,,,,,,";
+    }
+    out += fmt::format("{},{},{}\n", csv_quoted(r.no_grade), csv_quoted(r.source), csv_quoted(r.sass));
+  }
+  return out;
+}
+
+std::string render_json(const std::vector<InstructionRow>& rows) {
+  nlohmann::ordered_json array = nlohmann::ordered_json::array();
+  for (const InstructionRow& r : rows) {
+    nlohmann::ordered_json o;
+    o["pc"] = r.pc;
+    o["block"] = r.block;
+    o["warps"] = r.warps;
+    o["threads"] = r.threads;
+    o["ungraded_mean_cycles"] = nullptr;
+    if (r.ungraded_mean) o["ungraded_mean_cycles"] = *r.ungraded_mean;
+    o["graded"] = nullptr;
+    if (r.graded) {
+      const GradedTimes::Grade& g = *r.graded;
+      o["graded"] = {{"median_cycles", g.median},    {"p25_cycles", g.p25},
+                     {"p75_cycles", g.p75},          {"p90_cycles", g.p90},
+                     {"mean_cycles", g.mean},        {"samples", g.samples},
+                     {"one_in", g.one_in},           {"rates", g.rates},
+                     {"rate_spread", g.rate_spread}, {"clock_read_cycles_subtracted", clock_read_cycles}};
+    } else {
+      o["no_grade"] = r.no_grade;
+    }
+    o["source"] = r.source;
+    o["sass"] = r.sass;
+    array.push_back(std::move(o));
+  }
+  // Strings of the caller may hold anything: bytes that are not UTF-8 are replaced.
+  return array.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace xtrace::trace

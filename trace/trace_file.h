@@ -1,0 +1,103 @@
+// Our trace on disk (docs/trace-format.md): a header with everything a reader needs to interpret the events,
+// the warps as columns in zstd frames, and a trailer that says the file is whole. Written and read one warp
+// at a time.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/status.h"
+#include "base/types.h"
+#include "trace/decode.h"
+#include "trace/warp_trace.h"
+
+namespace xtrace::trace {
+
+constexpr uint32_t trace_file_version = 1;
+
+// Which launch, and what was run.
+struct TraceIdentity {
+  std::string bundle;  // name of the recording, as the user gave it
+  uint64_t launch_ordinal = 0;
+  std::string kernel;  // mangled name
+  Hash128 code;        // of the recorded cubin
+  Dim3 grid, block;
+  uint32_t sm = 0;          // architecture: 90
+  std::string device;       // "NVIDIA H200"
+  double sm_clock_ghz = 0;  // 0 when not known
+  std::string verdict;      // of the replay that emitted the trace; free text with reason codes
+  std::vector<std::pair<std::string, std::string>> notes;
+  bool operator==(const TraceIdentity&) const = default;
+};
+
+struct TraceMeta {
+  TraceIdentity identity;
+  TraceKind kind = TraceKind::block;
+  wire::AddressMap map;
+  std::vector<wire::WarpHeader> headers;  // as read back, all warps; for the clock model
+  std::vector<std::string> labels;        // of blocks (of sites in a pair trace); may be empty
+};
+
+class TraceFileWriter {
+ public:
+  // Writes to `path`.tmp; finish() renames it. Errors are environment errors with the path (disk full, no
+  // permission).
+  static Result<std::unique_ptr<TraceFileWriter>> create(const std::filesystem::path& path,
+                                                         const TraceMeta& meta, int zstd_level = 3);
+  ~TraceFileWriter();  // removes the temporary file unless finish() succeeded
+  Status add(const WarpTrace& trace);
+  Status finish(const DecodeSummary& summary);
+  uint64_t bytes_written() const { return written_; }
+
+ private:
+  TraceFileWriter(std::filesystem::path path, int level) : path_(std::move(path)), level_(level) {}
+  Status put(const void* data, size_t size);
+  Status put_frame(uint32_t tag, const std::string& raw);
+
+  std::filesystem::path path_, temporary_;
+  std::ofstream file_;
+  int level_;
+  TraceKind kind_ = TraceKind::block;
+  std::string pending_;  // encoded warps that make up the next frame
+  uint64_t written_ = 0, warps_ = 0, records_ = 0;
+  bool finished_ = false;
+};
+
+class TraceFileReader {
+ public:
+  // bad_input: not a trace file, a newer version, a damaged header.
+  static Result<std::unique_ptr<TraceFileReader>> open(const std::filesystem::path& path);
+  const TraceMeta& meta() const { return meta_; }
+  // The next warp; false at the end of a whole file. bad_input when the file is damaged or ends before its
+  // trailer, naming how many warps were whole.
+  Result<bool> next(WarpTrace& out);
+  // Valid once next() has returned false.
+  const DecodeSummary& summary() const { return summary_; }
+
+ private:
+  struct Frame {
+    uint32_t tag = 0;
+    std::string raw;
+  };
+  explicit TraceFileReader(std::filesystem::path path) : path_(std::move(path)) {}
+  Result<Frame> read_frame();
+  Status parse_meta(const std::string& raw);
+  Status parse_end(const std::string& raw);
+
+  std::filesystem::path path_;
+  std::ifstream file_;
+  uint64_t file_bytes_ = 0;
+  TraceMeta meta_;
+  std::string warps_;  // the current frame
+  size_t at_ = 0;      // in it
+  uint64_t warps_read_ = 0, records_read_ = 0;
+  bool ended_ = false;
+  DecodeSummary summary_;
+};
+
+}  // namespace xtrace::trace
