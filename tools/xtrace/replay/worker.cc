@@ -22,15 +22,13 @@ using nlohmann::json;
 volatile sig_atomic_t interrupted = 0;
 void on_interrupt(int) { interrupted = 1; }
 
-Result<std::unique_ptr<replay::Backend>> make_backend(const bundle::BundleReader& reader, const ReplayOptions& options) {
+Result<std::unique_ptr<replay::Backend>> make_backend(const ReplayOptions& options) {
 #ifdef XTRACE_HAVE_CUDA
   replay::DriverOptions driver;
   driver.device = options.device;
   driver.watchdog_seconds = options.watchdog_seconds;
-  driver.hold = replay::ranges_to_hold(reader.launches());
   return replay::make_driver_backend(driver);
 #else
-  (void)reader;
   (void)options;
   return with_hint(environment("this build of xtrace has no driver backend"),
                    "build it where the CUDA toolkit and CUPTI are installed");
@@ -82,7 +80,7 @@ json message_of(uint64_t ordinal, const Error& error) {
 // The child: replays until the end of the list or until the device is gone. Never returns.
 [[noreturn]] void work(int fd, const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals, size_t first,
                        const ReplayOptions& options) {
-  auto backend = make_backend(reader, options);
+  auto backend = make_backend(options);
   if (!backend) {
     json message = message_of(ordinals[first], backend.error());
     message["fatal"] = true;   // the next launch would meet the same
