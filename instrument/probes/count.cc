@@ -1,30 +1,46 @@
 // `count`: executions by a warp and active lanes of every block, added by reductions to one pair of counters a block, and
 // per warp the bytes that `block` and `inst` records would take. Needs no slots; it sizes theirs.
+//
+// Every active lane adds 1 to `lanes`, and 1 or 0 to `warps`: 1 in the lowest active lane, found without a predicate,
+// because a kernel may have none to spare: x = active mask & lanes below; leader = (x == 0) = 1 - ((x | -x) >> 31).
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
 namespace xtrace::instrument {
+namespace {
+
+constexpr uint8_t lut_and = 0xc0, lut_or = 0xfc, lut_not_a = 0x0f, lut_xor = 0x3c;   // of a, b (c = RZ)
+
+}  // namespace
 
 Status insert_count(ProbeContext& c) {
   namespace enc = sass::enc;
   using namespace latency;
   const UniformPlan& ur = c.scratch.uniform();
-  if (c.code.arch->sm < 90)
-    return unsupported("the count probe elects a lane with ELECT, which {} does not have", c.code.arch->name);
+  const Schedule alu{.stall = vector_to_vector};
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     const ProbeBlock& block = c.blocks.blocks[b];
     XT_TRY(const Quad q, c.scratch.quad(block.first, block.first, std::nullopt));
-    XT_TRY(const enc::Pred leader, c.scratch.predicate(block.first));
     const auto counter = static_cast<int32_t>(b * sizeof(wire::BlockCount));
+    const auto own = static_cast<uint8_t>(1u << q.scoreboard);
     Sequence& seq = c.out.before[block.first];
     put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(block.count)));
     put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(block.count)));
-    put(seq, enc::mov_imm(q.r(0), 1), {.stall = 1, .wait_mask = c.scratch.scoreboards()});
-    put(seq, enc::mov_imm(q.r(1), 0));
-    put(seq, enc::elect(leader), {.stall = predicate_to_guard});
-    put(seq, enc::red_add_u64({ur.address, enc::RZ, counter + 8}, q.r(0)),
+    put(seq, enc::s2r(q.r(3), enc::sr_ltmask),
+        {.stall = scoreboard_visible, .wait_mask = c.scratch.scoreboards(), .write_barrier = q.scoreboard});
+    put(seq, enc::vote_any_active(q.r(2)), alu);
+    put(seq, enc::lop3(q.r(2), q.r(2), q.r(3), enc::RZ, lut_and), {.stall = vector_to_vector, .wait_mask = own});
+    put(seq, enc::lop3(q.r(3), q.r(2), enc::RZ, enc::RZ, lut_not_a), alu);
+    put(seq, enc::iadd3_imm(q.r(3), q.r(3), 1, enc::RZ), alu);
+    put(seq, enc::lop3(q.r(2), q.r(2), q.r(3), enc::RZ, lut_or), alu);
+    put(seq, enc::shf_r_u32_hi_imm(q.r(2), q.r(2), 31), alu);
+    put(seq, enc::lop3_imm(q.r(2), q.r(2), 1, enc::RZ, lut_xor));
+    put(seq, enc::mov_imm(q.r(3), 0));
+    put(seq, enc::mov_imm(q.r(0), 1));
+    put(seq, enc::mov_imm(q.r(1), 0), alu);
+    put(seq, enc::red_add_u64({ur.address, enc::RZ, counter}, q.r(2)),
         {.stall = scoreboard_visible, .read_barrier = q.scoreboard});
-    put(seq, enc::with_guard(enc::red_add_u64({ur.address, enc::RZ, counter}, q.r(0)), leader),
+    put(seq, enc::red_add_u64({ur.address, enc::RZ, counter + 8}, q.r(0)),
         {.stall = scoreboard_visible, .read_barrier = q.scoreboard});
     guard_borrowed(c, q, block.first, block.last());
   }

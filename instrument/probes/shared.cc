@@ -86,6 +86,8 @@ Status insert_exit_headers(ProbeContext& c) {
     } else if (c.layout.wraps) {
       put(seq, enc::uiadd3_imm(ur.temp, ur.cursor, -c.layout.lead_bytes), {.stall = uniform_to_vector});
     } else {
+      // The address may have moved on in the instruction before.
+      put(seq, enc::nop(), {.stall = uniform_to_uniform});
       put(seq, enc::ulop3(ur.temp, ur.address, ur.mask, enc::URZ, lut_and),
           {.stall = uniform_to_uniform});
       put(seq, enc::uiadd3_imm(ur.temp, ur.temp, -c.layout.lead_bytes), {.stall = uniform_to_vector});

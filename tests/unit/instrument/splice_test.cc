@@ -80,10 +80,13 @@ TEST(Splice, EveryFixtureUnderEveryProbe) {
 }
 
 TEST(Splice, NonWrappingSlots) {
-  const Kernel k = fixture_kernel("saxpy");
-  const auto spliced =
-      splice(k.cubin, k.name, small_shape(), plan_of(ProbeKind::block), some_layout(small_shape(), false, false));
-  ASSERT_TRUE(spliced) << spliced.error().to_string();
+  for (const char* name : {"saxpy", "transpose", "warp_scan", "histogram"})
+    for (ProbeKind probe : {ProbeKind::count, ProbeKind::block, ProbeKind::inst}) {
+      const Kernel k = fixture_kernel(name);
+      const auto spliced =
+          splice(k.cubin, k.name, small_shape(), plan_of(probe), some_layout(small_shape(), false, false));
+      ASSERT_TRUE(spliced) << name << ": " << spliced.error().to_string();
+    }
 }
 
 TEST(Splice, PairAtEveryReachableInstruction) {
