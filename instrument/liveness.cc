@@ -1,6 +1,6 @@
 #include "instrument/liveness.h"
 
-#include <bit>
+#include <algorithm>
 #include <deque>
 
 namespace xtrace::instrument {
@@ -77,21 +77,77 @@ void Liveness::find_live(const Code& code) {
     const Effects& fx = code.insts[i].fx;
     LiveSet after;
     for (InstIndex s : code.successors(i)) merge(after, live_in_[s]);
-    poisoned_ |= fx.def.gpr & ~after.gpr;
     poisoned_pred_ |= static_cast<sass::PredSet>(fx.def.pred & ~after.pred);
     if (fx.async_registers) poisoned_ |= fx.def.gpr | fx.use.gpr;
     mentioned_ur_ |= fx.use.ur | fx.def.ur;
   }
 }
 
+sass::RegSet Liveness::dead_results(const Code& code, InstIndex i) const {
+  RegSet live;
+  for (InstIndex s : code.successors(i)) live |= live_in_[s].gpr;
+  return code.insts[i].fx.def.gpr & ~live;
+}
+
+// Longest time that a fixed-latency result takes: 21 to 33 cycles for matrix instructions, at most 14 for the rest
+// (sass.md 5.1); with room to spare.
+constexpr uint8_t matrix_latency = 48, other_latency = 20;
+// And longest time until a fixed-latency instruction has read its sources: vendor code overwrites those of matrix
+// instructions after 7 cycles at the earliest, others after 1 or 2 (sass.md 5.1).
+constexpr uint8_t matrix_read = 16, other_read = 2;
+
 void Liveness::find_pending(const Code& code) {
   const size_t n = code.insts.size();
-  pending_reads_.resize(n);
+  pending_.resize(n);
   outstanding_.assign(n, 0);
   struct State {
     Pending pending;
     uint8_t outstanding = 0;
     bool visited = false;
+  };
+  const auto step = [&](InstIndex i, State state) {
+    const Effects& fx = code.insts[i].fx;
+    const sass::Control control = sass::get_control(code.insts[i].raw);
+    for (unsigned sb = 0; sb < 6; ++sb)
+      if (control.wait_mask >> sb & 1) {
+        state.pending.scoreboard[sb].reset();
+        state.outstanding &= static_cast<uint8_t>(~(1u << sb));
+      }
+    uint8_t own = sass::Control::no_barrier;
+    for (uint8_t barrier : {control.write_barrier, control.read_barrier})
+      if (barrier < 6) {
+        state.outstanding |= static_cast<uint8_t>(1u << barrier);
+        own = barrier;   // the read barrier when there are both: it is released first
+      }
+    for (uint8_t& c : state.pending.cycles) c = static_cast<uint8_t>(c > control.stall ? c - control.stall : 0);
+    const bool matrix = fx.mnemonic.ends_with("MMA");
+    if (fx.fixed_latency) {
+      const uint8_t read = matrix ? matrix_read : other_read;
+      for (unsigned r = 0; r < 255 && read > control.stall; ++r)
+        if (fx.use.gpr.test(r))
+          state.pending.cycles[r] = std::max(state.pending.cycles[r], static_cast<uint8_t>(read - control.stall));
+    }
+    const RegSet dead = dead_results(code, i);
+    const bool queued_op = fx.late_queue == sass::LateQueue::lsu || fx.late_queue == sass::LateQueue::xu;
+    if (dead.any() && fx.fixed_latency) {
+      const uint8_t latency = matrix ? matrix_latency : other_latency;
+      for (unsigned r = 0; r < 255; ++r)
+        if (dead.test(r)) state.pending.cycles[r] = latency;
+    } else if (dead.any() && control.write_barrier < 6) {
+      state.pending.scoreboard[control.write_barrier] |= dead;
+    } else if (!queued_op) {
+      poisoned_ |= dead;
+    }
+    if (queued_op) {
+      RegSet& queue = state.pending.queue[fx.late_queue == sass::LateQueue::xu];
+      queue |= fx.use.gpr;
+      if (control.write_barrier >= 6) queue |= dead;
+      if (own < 6) {   // covers every earlier reader of its queue as well
+        state.pending.scoreboard[own] |= queue;
+        queue.reset();
+      }
+    }
+    return state;
   };
   std::vector<State> in(n);
   std::deque<InstIndex> work{0};
@@ -101,35 +157,24 @@ void Liveness::find_pending(const Code& code) {
     const InstIndex i = work.front();
     work.pop_front();
     queued[i] = false;
-    State state = in[i];
+    const State state = step(i, in[i]);
     const Effects& fx = code.insts[i].fx;
-    const sass::Control control = sass::get_control(code.insts[i].raw);
-    for (unsigned sb = 0; sb < 6; ++sb)
-      if (control.wait_mask >> sb & 1) {
-        state.pending[sb].reset();
-        state.outstanding &= static_cast<uint8_t>(~(1u << sb));
-      }
-    uint8_t own = sass::Control::no_barrier;
-    for (uint8_t barrier : {control.write_barrier, control.read_barrier})
-      if (barrier < 6) {
-        state.outstanding |= static_cast<uint8_t>(1u << barrier);
-        own = barrier;   // the read barrier when there are both: it is released first
-      }
-    if (fx.late_queue != sass::LateQueue::none) {
-      if (own < 6)
-        state.pending[own] |= fx.use.gpr;
-      else
-        poisoned_ |= fx.use.gpr;
-    }
+    if (fx.late_queue == sass::LateQueue::branch || fx.late_queue == sass::LateQueue::other) poisoned_ |= fx.use.gpr;
     for (InstIndex s : code.successors(i)) {
       State& to = in[s];
       bool changed = !to.visited;
       to.visited = true;
-      for (unsigned sb = 0; sb < 6; ++sb) {
-        const RegSet joined = to.pending[sb] | state.pending[sb];
-        changed |= joined != to.pending[sb];
-        to.pending[sb] = joined;
-      }
+      const auto join = [&](RegSet& into, const RegSet& from) {
+        changed |= (from & ~into).any();
+        into |= from;
+      };
+      for (unsigned sb = 0; sb < 6; ++sb) join(to.pending.scoreboard[sb], state.pending.scoreboard[sb]);
+      for (unsigned q = 0; q < 2; ++q) join(to.pending.queue[q], state.pending.queue[q]);
+      for (unsigned r = 0; r < 255; ++r)
+        if (state.pending.cycles[r] > to.pending.cycles[r]) {
+          to.pending.cycles[r] = state.pending.cycles[r];
+          changed = true;
+        }
       changed |= (to.outstanding | state.outstanding) != to.outstanding;
       to.outstanding |= state.outstanding;
       if (changed && !queued[s]) {
@@ -139,13 +184,22 @@ void Liveness::find_pending(const Code& code) {
     }
   }
   for (InstIndex i = 0; i < n; ++i) {
-    for (const RegSet& p : in[i].pending) pending_reads_[i] |= p;
+    for (const RegSet& p : in[i].pending.scoreboard) pending_[i] |= p;
+    for (const RegSet& p : in[i].pending.queue) pending_[i] |= p;
+    for (unsigned r = 0; r < 255; ++r)
+      if (in[i].pending.cycles[r] > 0) pending_[i].set(r);
     outstanding_[i] = in[i].outstanding;
   }
 }
 
+sass::RegSet Liveness::writable_between(InstIndex from, InstIndex to, uint32_t limit) const {
+  sass::RegSet writable = writable_before(from, limit);
+  for (InstIndex i = from + 1; i <= to; ++i) writable &= writable_before(i, limit);
+  return writable;
+}
+
 sass::RegSet Liveness::writable_before(InstIndex i, uint32_t limit) const {
-  RegSet r = ~(live_in_[i].gpr | pending_reads_[i] | poisoned_);
+  RegSet r = ~(live_in_[i].gpr | pending_[i] | poisoned_);
   for (uint32_t reg = limit; reg < 256; ++reg) r.reset(reg);
   return r;
 }

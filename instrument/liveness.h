@@ -2,10 +2,13 @@
 // kills; unknown instructions were refused by read_code):
 //
 //   liveness       registers and predicates whose value may still be read
-//   late reads     vector registers that an earlier memory, XU or branch-unit instruction may not have read yet: dead,
-//                  but not writable (sass.md 5.3). Strict form: only a wait on the reader's own scoreboard ends it;
-//                  a reader without a scoreboard poisons its sources for the whole kernel
-//   dead results   registers written by an instruction whose result nobody reads: the write may still be in flight
+//   late reads     vector registers that an earlier memory or XU instruction may not have read yet: dead, but not
+//                  writable. What ends it is a wait on the reader's own scoreboard or, the queues being in order, on one
+//                  that a later instruction of the same queue set: the rule that vendor code itself keeps (sass.md 5.3:
+//                  256,720 pairs of the memory queue, 2 exceptions). Late readers of other units poison their sources
+//                  for the whole kernel
+//   dead results   registers written by an instruction whose result nobody reads (the high half of an IMAD.WIDE, say): the
+//                  write may still be in flight, until its scoreboard was waited for or its latency has passed
 #pragma once
 
 #include <array>
@@ -30,6 +33,8 @@ class Liveness {
   // Vector registers that a probe placed immediately before i may write: dead, no pending late read, no result in
   // flight. Only registers below `limit`.
   sass::RegSet writable_before(InstIndex i, uint32_t limit) const;
+  // The same at every point "immediately before i" for i in [from, to].
+  sass::RegSet writable_between(InstIndex from, InstIndex to, uint32_t limit) const;
   // Predicates (bit mask) that a probe placed immediately before i may write.
   sass::PredSet writable_predicates_before(InstIndex i) const;
   // Uniform registers that no reachable instruction mentions.
@@ -38,12 +43,19 @@ class Liveness {
   uint8_t outstanding_before(InstIndex i) const { return outstanding_[i]; }
 
  private:
-  using Pending = std::array<sass::RegSet, 6>;   // by scoreboard
+  // Registers that are dead and yet not free: by the scoreboard whose wait ends it, by queue for instructions without a
+  // scoreboard, and by the cycles that a fixed-latency result still takes at most.
+  struct Pending {
+    std::array<sass::RegSet, 6> scoreboard;
+    std::array<sass::RegSet, 2> queue;   // lsu, xu
+    std::array<uint8_t, 256> cycles{};
+  };
+  sass::RegSet dead_results(const Code& code, InstIndex i) const;
   void find_live(const Code& code);
   void find_pending(const Code& code);
 
   std::vector<LiveSet> live_in_;
-  std::vector<sass::RegSet> pending_reads_;   // before each instruction, union over scoreboards
+  std::vector<sass::RegSet> pending_;   // before each instruction
   std::vector<uint8_t> outstanding_;
   sass::RegSet poisoned_, mentioned_ur_;
   sass::PredSet poisoned_pred_ = 0;

@@ -80,54 +80,113 @@ Result<Scratch> Scratch::plan(const Code& code, const cubin::KernelInfo& info, c
   return s;
 }
 
-Result<Quad> Scratch::quad(InstIndex from, InstIndex to, std::optional<Quad> previous) {
-  const auto scoreboard_for = [&](uint8_t reg) {
-    if (previous && previous->reg == reg) return previous->scoreboard;
-    return previous && previous->scoreboard == scoreboard_[0] ? scoreboard_[1] : scoreboard_[0];
-  };
-  const auto take_above = [&](uint32_t limit) -> std::optional<Quad> {
-    // Quads that lie between the kernel's own registers and `limit`; alternate between the first two.
-    std::vector<uint32_t> found;
-    const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
-    for (uint32_t r = static_cast<uint32_t>(align_up(own, 4)); r + 4 + reserved_registers <= limit && found.size() < 2;
-         r += 4)
-      found.push_back(r);
-    if (found.empty()) return std::nullopt;
-    uint32_t reg = found[0];
-    if (previous && previous->reg == reg && found.size() > 1) reg = found[1];
-    count_ = std::max(count_, reg + 4 + reserved_registers);
-    fresh_used_ = std::max(fresh_used_, reg + 4 - own);
-    // A fresh quad keeps its own scoreboard, so that "written again" always waits on the same one.
-    return Quad{static_cast<uint8_t>(reg), scoreboard_[reg == found[0] ? 0 : 1], true};
-  };
-  if (auto q = take_above(free_count_)) return *q;
+namespace {
 
-  const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
-  sass::RegSet writable = liveness_->writable_before(from, own);
-  for (InstIndex i = from + 1; i <= to; ++i) writable &= liveness_->writable_before(i, own);
-  std::optional<uint8_t> best;
-  for (uint32_t r = 0; r + 4 <= own; r += 4) {
-    if (!(writable.test(r) && writable.test(r + 1) && writable.test(r + 2) && writable.test(r + 3))) continue;
-    if (best && previous && previous->reg != *best) break;
-    best = static_cast<uint8_t>(r);
-    if (!previous || previous->reg != r) break;
+// Registers of one shape, first fit in `free`, avoiding `busy` where there is a choice.
+std::optional<std::array<uint8_t, 4>> fit(const sass::RegSet& free, Holder::Shape shape, const sass::RegSet& busy) {
+  const auto run = [](const sass::RegSet& set, uint32_t r, uint32_t n) {
+    for (uint32_t k = 0; k < n; ++k)
+      if (!set.test(r + k)) return false;
+    return true;
+  };
+  const auto first = [&](const sass::RegSet& set, uint32_t n, uint32_t from) -> std::optional<uint32_t> {
+    for (uint32_t r = from; r + n <= 255; r += n)
+      if (run(set, r, n)) return r;
+    return std::nullopt;
+  };
+  const auto numbered = [](uint32_t a, uint32_t n, uint32_t b, uint32_t m) {
+    std::array<uint8_t, 4> reg{};
+    for (uint32_t k = 0; k < n; ++k) reg[k] = static_cast<uint8_t>(a + k);
+    for (uint32_t k = 0; k < m; ++k) reg[n + k] = static_cast<uint8_t>(b + k);
+    return reg;
+  };
+  for (const sass::RegSet& set : {free & ~busy, free}) {
+    switch (shape) {
+      case Holder::Shape::quad:
+        if (const auto r = first(set, 4, 0)) return numbered(*r, 4, 0, 0);
+        break;
+      case Holder::Shape::two_pairs:
+        if (const auto a = first(set, 2, 0))
+          if (const auto b = first(set, 2, *a + 2)) return numbered(*a, 2, *b, 2);
+        break;
+      case Holder::Shape::pair:
+        if (const auto r = first(set, 2, 0)) return numbered(*r, 2, 0, 0);
+        break;
+      case Holder::Shape::single:
+        if (const auto r = first(set, 1, 0)) return numbered(*r, 1, 0, 0);
+        break;
+    }
   }
-  if (best) {
-    borrowed_ = true;
-    return Quad{*best, scoreboard_for(*best), false};
-  }
-  if (auto q = take_above(launch_count_)) return *q;
-  return unsupported("no four aligned registers are free at {}, and the launch can not hold more than {} a thread",
-                     where(*code_, from), launch_count_);
+  return std::nullopt;
 }
 
-Result<sass::enc::Pred> Scratch::predicate(InstIndex i) const {
-  const sass::PredSet free = liveness_->writable_predicates_before(i);
+uint32_t registers_of(Holder::Shape shape) {
+  switch (shape) {
+    case Holder::Shape::pair: return 2;
+    case Holder::Shape::single: return 1;
+    default: return 4;
+  }
+}
+
+sass::RegSet busy_with(const std::optional<Holder>& previous) {
+  sass::RegSet busy;
+  if (previous)
+    for (uint32_t k = 0; k < registers_of(previous->shape); ++k) busy.set(previous->reg[k]);
+  return busy;
+}
+
+}  // namespace
+
+// Fresh registers alternate between two holders with a scoreboard each, so that "written again" waits for one store only.
+std::optional<Holder> Scratch::above(uint32_t limit, Holder::Shape shape, const std::optional<Holder>& previous) {
+  const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
+  const uint32_t size = registers_of(shape), alignment = size;
+  std::vector<uint32_t> found;
+  for (auto r = static_cast<uint32_t>(align_up(own, alignment)); r + size + reserved_registers <= limit && found.size() < 2;
+       r += size)
+    found.push_back(r);
+  if (found.empty()) return std::nullopt;
+  const bool second = previous && previous->reg[0] == found[0] && found.size() > 1;
+  const uint32_t r = found[second];
+  count_ = std::max(count_, r + size + reserved_registers);
+  fresh_used_ = std::max(fresh_used_, r + size - own);
+  Holder h{shape, {}, scoreboard_[second]};
+  for (uint32_t k = 0; k < size; ++k) h.reg[k] = static_cast<uint8_t>(r + k);
+  return h;
+}
+
+std::optional<Holder> Scratch::borrow(InstIndex from, InstIndex to, Holder::Shape shape,
+                                      const std::optional<Holder>& previous) {
+  const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
+  const auto reg = fit(liveness_->writable_between(from, to, own), shape, busy_with(previous));
+  if (!reg) return std::nullopt;
+  const bool other = previous && previous->scoreboard == scoreboard_[0] && previous->reg != *reg;
+  return Holder{shape, *reg, scoreboard_[other]};
+}
+
+std::optional<Holder> Scratch::try_holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
+                                          const std::optional<Holder>& previous) {
+  for (Holder::Shape shape : shapes) {
+    if (auto h = above(free_count_, shape, previous)) return h;
+    if (auto h = borrow(from, to, shape, previous)) return h;
+  }
+  return std::nullopt;
+}
+
+Result<Holder> Scratch::holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
+                               const std::optional<Holder>& previous) {
+  if (auto h = try_holder(from, to, shapes, previous)) return *h;
+  if (auto h = above(launch_count_, *shapes.begin(), previous)) return *h;
+  return unsupported("no register is free at {}, and the launch can not hold more than {} a thread", where(*code_, from),
+                     launch_count_);
+}
+
+std::optional<sass::enc::Pred> Scratch::predicate(InstIndex from, InstIndex to) const {
+  sass::PredSet free = liveness_->writable_predicates_before(from);
+  for (InstIndex i = from + 1; i <= to; ++i) free &= liveness_->writable_predicates_before(i);
   for (uint8_t p = 7; p-- > 0;)
     if (free >> p & 1) return sass::enc::Pred{p};
-  return unsupported("no predicate register is free at {}", where(*code_, i));
+  return std::nullopt;
 }
-
-uint8_t Scratch::scoreboards() const { return static_cast<uint8_t>(1u << scoreboard_[0] | 1u << scoreboard_[1]); }
 
 }  // namespace xtrace::instrument

@@ -1,13 +1,16 @@
 // The only authority over what probes may use: vector registers, uniform registers, predicates, scoreboards.
 //
-// Vector registers come in aligned quads (a record is stored 16 bytes at a time), in this order:
+// Vector registers come as a Holder for up to four words of a record. Where they come from, in this order:
 //   1. fresh   above the kernel's own count, where the hardware's allocation has room for them at the same occupancy:
 //              dead everywhere, and no original instruction can still be reading them
-//   2. dead    registers of the kernel that Liveness allows at every point where the probe holds a value in them
+//   2. dead    registers of the kernel that Liveness allows at every point where the probe holds a value in them: four
+//              aligned ones, else two aligned pairs, one pair, a single one (the fewer, the more stores a record takes)
 //   3. grown   above the kernel's count at the price of occupancy, never past what the launch can hold
 // Kernels that change their register limit while they run (setmaxnreg) are refused.
 #pragma once
 
+#include <array>
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -29,11 +32,18 @@ struct UniformPlan {
 };
 constexpr sass::enc::Ureg high_half(sass::enc::Ureg pair) { return {static_cast<uint8_t>(pair.index + 1)}; }
 
-struct Quad {
-  uint8_t reg = 0;       // R<reg> .. R<reg+3>, reg % 4 == 0
-  uint8_t scoreboard = 0;
-  bool fresh = false;
-  sass::enc::Gpr r(unsigned k) const { return {static_cast<uint8_t>(reg + k)}; }
+// Registers for the words of a record, all in one of these shapes:
+//   quad       r[0..3] = Rn..Rn+3, n % 4 == 0: one 128-bit store
+//   two_pairs  r[0..1] and r[2..3], each an aligned pair: two 64-bit stores
+//   pair       r[0..1]: two words at a time
+//   single     r[0]: one word at a time
+struct Holder {
+  enum class Shape : uint8_t { quad, two_pairs, pair, single };
+  Shape shape = Shape::quad;
+  std::array<uint8_t, 4> reg{};
+  uint8_t scoreboard = 0;      // that its stores signal
+  sass::enc::Gpr r(unsigned k) const { return {reg[k]}; }
+  bool operator==(const Holder&) const = default;
 };
 
 class Scratch {
@@ -43,25 +53,30 @@ class Scratch {
                               const Liveness& liveness, const LaunchShape& shape);
 
   const UniformPlan& uniform() const { return uniform_; }
-  // A quad that may hold values at every point "immediately before i" for i in [from, to]. Prefers one whose register
-  // differs from `previous`, so that consecutive records do not wait for each other's stores.
-  Result<Quad> quad(InstIndex from, InstIndex to, std::optional<Quad> previous);
-  // A predicate that may be written immediately before i.
-  Result<sass::enc::Pred> predicate(InstIndex i) const;
-  // Scoreboards that probes use (mask); whoever enters a block with borrowed registers waits for all of them.
-  uint8_t scoreboards() const;
-  bool borrowed() const { return borrowed_; }          // some quad came from the kernel's own registers
+  // A holder whose registers may hold values at every point "immediately before i" for i in [from, to], of the first
+  // shape in `shapes` for which there is one at no cost in occupancy. Prefers registers that `previous` does not have,
+  // so that consecutive records do not wait for each other's stores.
+  std::optional<Holder> try_holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
+                                   const std::optional<Holder>& previous);
+  // The same; when there is none, of shapes[0] at the price of occupancy.
+  Result<Holder> holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
+                        const std::optional<Holder>& previous);
+  // A predicate that may hold a value at every such point; nothing when there is none.
+  std::optional<sass::enc::Pred> predicate(InstIndex from, InstIndex to) const;
+
   uint32_t register_count() const { return count_; }   // EIATTR_REGCOUNT for what was handed out so far
   uint32_t fresh_registers() const { return fresh_used_; }
 
  private:
+  std::optional<Holder> above(uint32_t limit, Holder::Shape shape, const std::optional<Holder>& previous);
+  std::optional<Holder> borrow(InstIndex from, InstIndex to, Holder::Shape shape, const std::optional<Holder>& previous);
+
   const Code* code_ = nullptr;
   const Liveness* liveness_ = nullptr;
   UniformPlan uniform_;
   uint8_t scoreboard_[2] = {0, 0};
   uint32_t own_count_ = 0, count_ = 0, free_count_ = 0, launch_count_ = 0;
   uint32_t fresh_used_ = 0;
-  bool borrowed_ = false;
 };
 
 // The two registers that the count includes and no instruction may use [measured H200].

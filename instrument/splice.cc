@@ -8,6 +8,7 @@
 #include "instrument/sass/encode.h"
 #include "instrument/sass/print.h"
 #include "instrument/verify.h"
+#include "instrument/waits.h"
 
 namespace xtrace::instrument {
 namespace {
@@ -198,6 +199,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   Insertions insertions(code.insts.size());
   ProbeContext context{code, blocks, plan, layout, scratch, insertions, out.map};
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
+  add_waits(code, insertions);
 
   cubin::Image image = original_image;
   const size_t bodies = plan.one_in > 1 ? 2 : 1;

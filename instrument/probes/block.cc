@@ -1,29 +1,127 @@
-// `block`: { word0, mask, clock (64 bits) } at the head of every block.
+// `block`: { word0, mask, clock (64 bits) } for every execution of a block. The values are taken at its head; the store is
+// put off until they have arrived by the block's own stall counts, and if the block is long enough for the answer of
+// ELECT, one lane stores for all (a 128-bit store by 32 lanes takes the memory pipe four times as long).
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
 namespace xtrace::instrument {
+namespace {
+
+namespace enc = sass::enc;
+using namespace latency;
+using Shape = Holder::Shape;
+
+class BlockHead {
+ public:
+  BlockHead(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)
+      : c_(c), block_(c.blocks.blocks[number]), word0_(wire::word0(wire::RecordKind::block, number)),
+        previous_(previous), head_(c.out.before[block_.first]) {}
+
+  Status run() {
+    if (elected() || put_off()) return {};
+    // No room for four words: two, or one, at a time. The clock comes first.
+    if (auto h = c_.scratch.try_holder(block_.first, block_.first, {Shape::pair, Shape::single}, previous_)) {
+      h->shape == Shape::pair ? by_pair(*h) : by_single(*h);
+      return {};
+    }
+    XT_TRY(const Holder h, c_.scratch.holder(block_.first, block_.first, {Shape::quad}, previous_));
+    whole(h, block_.first, vector_to_memory - 1, std::nullopt);
+    return {};
+  }
+
+ private:
+  // The first instruction in front of which `cycles` have passed since the head, by the block's own stall counts.
+  std::optional<InstIndex> after(unsigned cycles) const {
+    unsigned passed = 0;
+    for (InstIndex i = block_.first; i <= block_.last(); ++i) {
+      if (passed >= cycles) return i;
+      passed += sass::get_control(c_.code.insts[i].raw).stall;
+    }
+    return std::nullopt;
+  }
+
+  // ELECT, word0, mask and clock issue one a cycle: what the guard lacks must come from the block.
+  bool elected() {
+    const auto store = after(predicate_to_guard - 4);
+    if (!store) return false;
+    const auto leader = c_.scratch.predicate(block_.first, *store);
+    if (!leader) return false;
+    const auto h = c_.scratch.try_holder(block_.first, *store, {Shape::quad, Shape::two_pairs}, previous_);
+    if (!h) return false;
+    whole(*h, *store, 0, leader);
+    return true;
+  }
+
+  bool put_off() {
+    const unsigned missing = vector_to_memory - 1;
+    const auto found = after(missing);
+    for (InstIndex store : {found.value_or(block_.last()), block_.first}) {
+      const auto h = c_.scratch.try_holder(block_.first, store, {Shape::quad, Shape::two_pairs}, previous_);
+      if (!h) continue;
+      const unsigned passed = stall_cycles(c_.code, block_.first, store);
+      whole(*h, store, passed >= missing ? 0 : missing - passed, std::nullopt);
+      return true;
+    }
+    return false;
+  }
+
+  void whole(const Holder& h, InstIndex store, unsigned pad, std::optional<enc::Pred> leader) {
+    if (leader) put(head_, enc::elect(*leader));
+    bump_cursor(c_, head_, wire::chunk_bytes);
+    put(head_, enc::mov_imm(h.r(0), word0_));
+    put(head_, enc::vote_any_active(h.r(1)));
+    const bool here = store == block_.first;
+    put(head_, enc::cs2r64(h.r(2), enc::sr_clock_lo), {.stall = here ? 1 + pad : 1});
+    Sequence& at = c_.out.before[store];
+    if (!here && pad > 0) put(at, enc::nop(), {.stall = pad});
+    store_words(c_, at, h, 4, 0, leader);
+    finish(at, store);
+    previous_ = h;
+  }
+
+  void by_pair(const Holder& h) {
+    bump_cursor(c_, head_, wire::chunk_bytes);
+    put(head_, enc::cs2r64(h.r(0), enc::sr_clock_lo), {.stall = vector_to_memory});
+    store_words(c_, head_, h, 2, 8);
+    put(head_, enc::mov_imm(h.r(0), word0_));
+    put(head_, enc::vote_any_active(h.r(1)), {.stall = vector_to_memory});
+    store_words(c_, head_, h, 2, 0);
+    finish(head_, block_.first);
+    previous_ = h;
+  }
+
+  void by_single(const Holder& h) {
+    bump_cursor(c_, head_, wire::chunk_bytes);
+    const auto word = [&](const sass::RawInst& w, uint32_t offset) {
+      put(head_, w, {.stall = vector_to_memory});
+      store_words(c_, head_, h, 1, offset);
+    };
+    word(enc::cs2r32(h.r(0), enc::sr_clock_lo), 8);
+    word(enc::cs2r32(h.r(0), enc::sr_clock_hi), 12);
+    word(enc::mov_imm(h.r(0), word0_), 0);
+    word(enc::vote_any_active(h.r(0)), 4);
+    finish(head_, block_.first);
+    previous_ = h;
+  }
+
+  void finish(Sequence& at, InstIndex store) {
+    bump_address(c_, at, wire::chunk_bytes,
+                 stall_cycles(c_.code, store, block_.last() + 1) + least_head_cycles);
+  }
+
+  ProbeContext& c_;
+  const ProbeBlock& block_;
+  uint32_t word0_;
+  std::optional<Holder>& previous_;
+  Sequence& head_;
+};
+
+}  // namespace
 
 Status insert_block(ProbeContext& c) {
-  namespace enc = sass::enc;
-  using namespace latency;
-  std::optional<Quad> previous;
+  std::optional<Holder> previous;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
-    const ProbeBlock& block = c.blocks.blocks[b];
-    XT_TRY(const Quad q, c.scratch.quad(block.first, block.first, previous));
-    previous = q;
-    Sequence seq;
-    bump_cursor(c, seq, wire::chunk_bytes);
-    begin_record(c, seq, q, wire::RecordKind::block, b);
-    put(seq, enc::cs2r64(q.r(2), enc::sr_clock_lo), {.stall = vector_to_memory});
-    const unsigned before_store = least_cycles(seq);
-    store_record(c, seq, q, 4, 0);
-    // The next store comes after this block and the next head.
-    unsigned until_next = before_store;
-    for (InstIndex i = block.first; i <= block.last(); ++i) until_next += sass::get_control(c.code.insts[i].raw).stall;
-    bump_address(c, seq, wire::chunk_bytes, address_stall(until_next));
-    c.out.before[block.first].insert(c.out.before[block.first].end(), seq.begin(), seq.end());
-    guard_borrowed(c, q, block.first, block.last());
+    XT_TRY_STATUS(BlockHead(c, b, previous).run());
     c.map.blocks[b].record_bytes = wire::chunk_bytes;
   }
   return insert_exit_headers(c);

@@ -20,14 +20,16 @@ Status insert_count(ProbeContext& c) {
   const Schedule alu{.stall = vector_to_vector};
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     const ProbeBlock& block = c.blocks.blocks[b];
-    XT_TRY(const Quad q, c.scratch.quad(block.first, block.first, std::nullopt));
+    // At the price of occupancy if need be: this pass is not timed.
+    XT_TRY(const Holder q, c.scratch.holder(block.first, block.first, {Holder::Shape::quad, Holder::Shape::two_pairs},
+                                            std::nullopt));
     const auto counter = static_cast<int32_t>(b * sizeof(wire::BlockCount));
     const auto own = static_cast<uint8_t>(1u << q.scoreboard);
     Sequence& seq = c.out.before[block.first];
     put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(block.count)));
     put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(block.count)));
     put(seq, enc::s2r(q.r(3), enc::sr_ltmask),
-        {.stall = scoreboard_visible, .wait_mask = c.scratch.scoreboards(), .write_barrier = q.scoreboard});
+        {.stall = scoreboard_visible, .write_barrier = q.scoreboard});
     put(seq, enc::vote_any_active(q.r(2)), alu);
     put(seq, enc::lop3(q.r(2), q.r(2), q.r(3), enc::RZ, lut_and), {.stall = vector_to_vector, .wait_mask = own});
     put(seq, enc::lop3(q.r(3), q.r(2), enc::RZ, enc::RZ, lut_not_a), alu);
@@ -42,7 +44,6 @@ Status insert_count(ProbeContext& c) {
         {.stall = scoreboard_visible, .read_barrier = q.scoreboard});
     put(seq, enc::red_add_u64({ur.address, enc::RZ, counter + 8}, q.r(0)),
         {.stall = scoreboard_visible, .read_barrier = q.scoreboard});
-    guard_borrowed(c, q, block.first, block.last());
   }
   return insert_exit_headers(c);
 }

@@ -1,6 +1,7 @@
-// `inst`: a 32-bit clock before every instruction. The clocks of a block gather in quads of registers and leave four at a
-// time: { word0, mask, clock 0, clock 1 } { clock 2 .. clock 5 } ... The store of a full quad is put off until its last
-// clock has arrived by the instructions' own stall counts, so that it costs an issue slot and no wait.
+// `inst`: a 32-bit clock before every instruction. The clocks of a block gather in registers and leave up to four at a time:
+// { word0, mask, clock 0, clock 1 } { clock 2 .. clock 5 } ... The store of a full holder is put off until its last clock
+// has arrived by the instructions' own stall counts, so that it costs an issue slot and no wait; where the block is long
+// enough for ELECT, one lane stores for all.
 #include <algorithm>
 
 #include "instrument/probes/probes.h"
@@ -11,106 +12,185 @@ namespace {
 
 namespace enc = sass::enc;
 using namespace latency;
+using Shape = Holder::Shape;
 
-constexpr uint32_t words_per_chunk = 4, header_words = 2;
-// A store is put off by at most this many instructions after the chunk's last clock.
-constexpr InstIndex longest_wait = 3;
+constexpr uint32_t header_words = 2;
+// A store is put off by at most this many instructions after the last clock in it: the first number for which there are
+// registers. 0: it follows the clock at once, and the instruction waits for it.
+constexpr InstIndex waits[] = {3, 1, 0};
+
+uint32_t capacity(Shape shape) { return shape == Shape::single ? 1 : shape == Shape::pair ? 2 : 4; }
 
 // Walks one block and lays clocks and stores between its instructions.
 class BlockWriter {
  public:
-  BlockWriter(ProbeContext& c, uint32_t block, std::optional<Quad>& previous)
+  BlockWriter(ProbeContext& c, uint32_t block, std::optional<Holder>& previous)
       : c_(c), number_(block), block_(c.blocks.blocks[block]), bytes_(inst_record_bytes(block_.count)),
         previous_(previous) {}
 
   Status run() {
+    count([&](Sequence& at) { bump_cursor(c_, at, bytes_); }, block_.first);
+    elect();
+    XT_TRY_STATUS(write_header());
     for (InstIndex i = block_.first; i <= block_.last(); ++i) {
-      const bool head = i == block_.first, tail = i == block_.last();
-      if (head) count([&](Sequence& at) { bump_cursor(c_, at, bytes_); }, i);
-      if (head || word_ == 0) XT_TRY_STATUS(open_chunk(i, head));
-      if (pending_ && (pending_->cycles >= vector_to_memory || i == pending_->latest || tail)) store_pending(i);
+      const bool tail = i == block_.last();
+      if (filled_ == 0) XT_TRY_STATUS(open(i));
+      if (pending_ && (ready() || i == pending_->latest || tail)) store_pending(i);
       read_clock(i, tail);
-      if (tail) finish(i);
-      if (pending_) pending_->cycles += sass::get_control(c_.code.insts[i].raw).stall;
+      if (tail) {
+        store_pending(i);
+        bump_address(c_, c_.out.before[i], bytes_, stall_cycles(c_.code, i, i + 1) + least_head_cycles);
+      }
+      pass(sass::get_control(c_.code.insts[i].raw).stall);
     }
     return {};
   }
 
  private:
-  struct Pending {               // a chunk with all its clocks read, not stored yet
-    Quad quad;
+  struct Pending {               // words that are complete and not stored yet
+    Holder holder;
     unsigned words = 0;
     uint32_t offset = 0;
     InstIndex latest = 0;        // must be stored before this instruction
     unsigned cycles = 0;         // that have passed at least since its last clock was issued
   };
 
+  void pass(unsigned cycles) {
+    if (pending_) pending_->cycles += cycles;
+    since_elect_ += cycles;
+  }
   template <typename F>
   void count(F put_something, InstIndex i) {
     Sequence& at = c_.out.before[i];
     const unsigned before = least_cycles(at);
     put_something(at);
-    if (pending_) pending_->cycles += least_cycles(at) - before;
+    pass(least_cycles(at) - before);
   }
 
-  Status open_chunk(InstIndex i, bool head) {
-    XT_TRY(const Quad q, c_.scratch.quad(i, std::min(block_.last(), i + words_per_chunk + longest_wait), previous_));
-    if (pending_ && pending_->quad.reg == q.reg) store_pending(i);
-    quad_ = q;
-    previous_ = q;
-    if (!head) return {};
-    count([&](Sequence& at) { begin_record(c_, at, q, wire::RecordKind::inst, number_); }, i);
-    word_ = header_words;
+  void elect() {
+    const unsigned whole = stall_cycles(c_.code, block_.first, block_.last()) + block_.count;
+    if (whole < predicate_to_guard) return;
+    leader_ = c_.scratch.predicate(block_.first, block_.last());
+    if (!leader_) return;
+    since_elect_ = 0;
+    count([&](Sequence& at) { put(at, enc::elect(*leader_)); }, block_.first);
+  }
+
+  // Holds up to `words` clocks from instruction i on, and then its store is put off by up to `wait`.
+  InstIndex reach(InstIndex i, uint32_t words, InstIndex wait) const {
+    return std::min(block_.last(), i + words - 1 + wait);
+  }
+
+  // word0 and mask. With four words at hand they leave with the first clocks, else by themselves.
+  Status write_header() {
+    const InstIndex i = block_.first;
+    const uint32_t word0 = wire::word0(wire::RecordKind::inst, number_);
+    if (auto h = c_.scratch.try_holder(i, reach(i, 4 - header_words, waits[0]), {Shape::quad, Shape::two_pairs}, previous_)) {
+      take(*h);
+      count([&](Sequence& at) {
+        put(at, enc::mov_imm(h->r(0), word0));
+        put(at, enc::vote_any_active(h->r(1)));
+      }, i);
+      filled_ = header_words;
+      return {};
+    }
+    XT_TRY(const Holder h, c_.scratch.holder(i, i, {Shape::pair, Shape::single}, previous_));
+    previous_ = h;
+    count([&](Sequence& at) {
+      put(at, enc::mov_imm(h.r(0), word0), {.stall = h.shape == Shape::single ? vector_to_memory : 1});
+      if (h.shape == Shape::single) store_words(c_, at, h, 1, 0);
+      const unsigned k = h.shape == Shape::single ? 0 : 1;
+      put(at, enc::vote_any_active(h.r(k)), {.stall = vector_to_memory});
+      if (h.shape == Shape::single)
+        store_words(c_, at, h, 1, 4);
+      else
+        store_words(c_, at, h, 2, 0);
+    }, i);
+    offset_ = 4 * header_words;
     return {};
+  }
+
+  // A holder for the next words, as large as the place in the record is aligned for.
+  Status open(InstIndex i) {
+    std::optional<Holder> h;
+    for (const auto& [shape, words] : {std::pair{Shape::quad, 4u}, {Shape::two_pairs, 4u}, {Shape::pair, 2u}, {Shape::single, 1u}})
+      for (InstIndex wait : waits) {
+        if (h || offset_ % (4 * words) != 0) continue;
+        wait_ = wait;
+        h = c_.scratch.try_holder(i, reach(i, words, wait), {shape}, previous_);
+      }
+    if (!h) {
+      wait_ = waits[0];
+      XT_TRY(h, c_.scratch.holder(i, reach(i, 1, wait_), {Shape::single}, previous_));
+    }
+    if (pending_ && shares(*h, pending_->holder)) store_pending(i);
+    take(*h);
+    return {};
+  }
+
+  static bool shares(const Holder& a, const Holder& b) {
+    for (unsigned x = 0; x < capacity(a.shape); ++x)
+      for (unsigned y = 0; y < capacity(b.shape); ++y)
+        if (a.reg[x] == b.reg[y]) return true;
+    return false;
+  }
+
+  void take(const Holder& h) {
+    holder_ = h;
+    previous_ = h;
+    filled_ = 0;
   }
 
   void read_clock(InstIndex i, bool tail) {
     Schedule s;
-    if (word_ == 0) s.wait_mask = wait_for(c_, quad_);
-    if (tail) s.stall = vector_to_memory;   // its store follows at once
-    // A record that ends in the third word of a chunk is stored with the fourth: read the whole clock, which fills both.
-    const bool fill = tail && word_ == 2;
+    const bool last_word = filled_ + 1 == capacity(holder_.shape);
+    const bool at_once = tail || (wait_ == 0 && last_word);
+    if (at_once) s.stall = vector_to_memory;
+    // Three words of four are stored as four: read the whole clock, which fills the last as well.
+    const bool fill = tail && filled_ == 2 && capacity(holder_.shape) == 4;
     count([&](Sequence& at) {
-      put(at, fill ? enc::cs2r64(quad_.r(word_), enc::sr_clock_lo) : enc::cs2r32(quad_.r(word_), enc::sr_clock_lo), s);
+      put(at, fill ? enc::cs2r64(holder_.r(2), enc::sr_clock_lo) : enc::cs2r32(holder_.r(filled_), enc::sr_clock_lo), s);
     }, i);
-    ++word_;
-    if (word_ < words_per_chunk && !tail) return;
+    ++filled_;
+    if (filled_ < capacity(holder_.shape) && !tail) return;
     if (pending_) store_pending(i);
-    pending_ = Pending{quad_, word_ > 2 ? 4 : word_, offset_, std::min(block_.last(), i + longest_wait), s.stall};
-    offset_ += wire::chunk_bytes;
-    word_ = 0;
+    pending_ = Pending{holder_, filled_ > 2 ? 4 : filled_, offset_, std::min(block_.last(), i + wait_), s.stall};
+    offset_ += 4 * filled_;
+    filled_ = 0;
+    if (at_once && !tail) store_pending(i);
+  }
+
+  bool ready() const {
+    return pending_->cycles >= vector_to_memory && (!leader_ || since_elect_ >= predicate_to_guard);
   }
 
   void store_pending(InstIndex i) {
     Sequence& at = c_.out.before[i];
-    if (pending_->cycles < vector_to_memory)
-      put(at, enc::nop(), {.stall = vector_to_memory - pending_->cycles});
-    store_record(c_, at, pending_->quad, pending_->words, pending_->offset);
-    guard_borrowed(c_, pending_->quad, i, block_.last());
+    unsigned missing = pending_->cycles >= vector_to_memory ? 0 : vector_to_memory - pending_->cycles;
+    // A store that can not wait for the election goes out by all lanes.
+    const bool by_leader = leader_ && since_elect_ + missing >= predicate_to_guard;
+    if (missing > 0) count([&](Sequence& s) { put(s, enc::nop(), {.stall = missing}); }, i);
+    store_words(c_, at, pending_->holder, pending_->words, pending_->offset, by_leader ? leader_ : std::nullopt);
     pending_.reset();
-  }
-
-  void finish(InstIndex i) {
-    store_pending(i);
-    // At least: this instruction, the next head (word0, mask) and its first clock with a store right behind.
-    const unsigned next_store = sass::get_control(c_.code.insts[i].raw).stall + 2 + vector_to_memory;
-    bump_address(c_, c_.out.before[i], bytes_, address_stall(next_store));
   }
 
   ProbeContext& c_;
   uint32_t number_;
   const ProbeBlock& block_;
   uint32_t bytes_;
-  std::optional<Quad>& previous_;
-  Quad quad_;
-  uint32_t word_ = 0, offset_ = 0;
+  std::optional<Holder>& previous_;
+  Holder holder_;
+  uint32_t filled_ = 0, offset_ = 0;   // words in the holder; bytes of the record in front of it
   std::optional<Pending> pending_;
+  std::optional<enc::Pred> leader_;
+  unsigned since_elect_ = 0;
+  InstIndex wait_ = waits[0];
 };
 
 }  // namespace
 
 Status insert_inst(ProbeContext& c) {
-  std::optional<Quad> previous;
+  std::optional<Holder> previous;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     XT_TRY_STATUS(BlockWriter(c, b, previous).run());
     c.map.blocks[b].record_bytes = inst_record_bytes(c.blocks.blocks[b].count);

@@ -17,39 +17,48 @@ bool is_edge(const sass::Effects& fx) {
   return fx.flow != sass::Flow::next || !fx.falls_through || (fx.may_switch_path && !fx.is_bssy_target && fx.mnemonic != "BAR");
 }
 
-// A borrowed quad is drained at once; a fresh one at its next use.
-void drain(Sequence& seq, const Quad& q) {
-  if (!q.fresh) put(seq, enc::nop(), {.stall = 1, .wait_mask = static_cast<uint8_t>(1u << q.scoreboard)});
-}
+using Shape = Holder::Shape;
 
 Status plain_site(ProbeContext& c, uint32_t site, InstIndex i) {
-  XT_TRY(const Quad q, c.scratch.quad(i, i + 1, std::nullopt));
-  put(c.out.before[i], enc::cs2r32(q.r(2), enc::sr_clock_lo), {.stall = 1, .wait_mask = wait_for(c, q)});
+  XT_TRY(const Holder h, c.scratch.holder(i, i + 1, {Shape::quad, Shape::two_pairs, Shape::pair}, std::nullopt));
+  const uint32_t word0 = wire::word0(wire::RecordKind::pair, site);
+  // The clocks stand in words 2 and 3; a pair of registers holds them alone and then word0 and mask.
+  const unsigned clocks = h.shape == Shape::pair ? 0 : 2;
+  put(c.out.before[i], enc::cs2r32(h.r(clocks), enc::sr_clock_lo));
   Sequence& seq = c.out.after[i];
-  put(seq, enc::cs2r32(q.r(3), enc::sr_clock_lo));
+  put(seq, enc::cs2r32(h.r(clocks + 1), enc::sr_clock_lo), {.stall = h.shape == Shape::pair ? vector_to_memory : 1});
   bump_cursor(c, seq, wire::chunk_bytes);
-  put(seq, enc::mov_imm(q.r(0), wire::word0(wire::RecordKind::pair, site)));
-  put(seq, enc::vote_any_active(q.r(1)), {.stall = vector_to_memory});
-  store_record(c, seq, q, 4, 0);
-  // Before this site's next store: a branch back (5 cycles or more), the two clocks, word0 and mask.
-  bump_address(c, seq, wire::chunk_bytes, address_stall(5 + 3 + vector_to_memory));
-  drain(seq, q);
+  if (h.shape == Shape::pair) store_words(c, seq, h, 2, 8);
+  put(seq, enc::mov_imm(h.r(0), word0));
+  put(seq, enc::vote_any_active(h.r(1)), {.stall = vector_to_memory});
+  store_words(c, seq, h, h.shape == Shape::pair ? 2 : 4, 0);
+  // Before this site's next store: a branch back (5 cycles or more) and the two clocks.
+  bump_address(c, seq, wire::chunk_bytes, 5 + 1 + least_head_cycles);
   return {};
 }
 
 // One record with one clock; returns the cycles between the clock and the end of the sequence.
 Status edge_record(ProbeContext& c, wire::RecordKind kind, uint32_t site, InstIndex i, unsigned& overhead) {
-  XT_TRY(const Quad q, c.scratch.quad(i, i, std::nullopt));
+  XT_TRY(const Holder h, c.scratch.holder(i, i, {Shape::quad, Shape::two_pairs, Shape::pair}, std::nullopt));
+  const uint32_t word0 = wire::word0(kind, site);
   Sequence seq;
   bump_cursor(c, seq, wire::chunk_bytes);
-  begin_record(c, seq, q, kind, site);
+  if (h.shape != Shape::pair) {
+    put(seq, enc::mov_imm(h.r(0), word0));
+    put(seq, enc::vote_any_active(h.r(1)));
+  }
   const unsigned before_clock = least_cycles(seq);
-  put(seq, enc::cs2r64(q.r(2), enc::sr_clock_lo), {.stall = vector_to_memory});
-  store_record(c, seq, q, 4, 0);
-  // Until the next store, which may be the other half's right behind this instruction: word0, mask and clock.
-  const unsigned stall = sass::get_control(c.code.insts[i].raw).stall;
-  bump_address(c, seq, wire::chunk_bytes, address_stall(stall + 2 + vector_to_memory));
-  drain(seq, q);
+  put(seq, enc::cs2r64(h.r(h.shape == Shape::pair ? 0 : 2), enc::sr_clock_lo), {.stall = vector_to_memory});
+  if (h.shape == Shape::pair) {
+    store_words(c, seq, h, 2, 8);
+    put(seq, enc::mov_imm(h.r(0), word0));
+    put(seq, enc::vote_any_active(h.r(1)), {.stall = vector_to_memory});
+    store_words(c, seq, h, 2, 0);
+  } else {
+    store_words(c, seq, h, 4, 0);
+  }
+  // Until the next store, which may be the other half's right behind this instruction.
+  bump_address(c, seq, wire::chunk_bytes, stall_cycles(c.code, i, i + 1) + least_head_cycles);
   overhead = least_cycles(seq) - before_clock;
   Sequence& at = c.out.before[i];
   at.insert(at.end(), seq.begin(), seq.end());

@@ -8,6 +8,7 @@
 #include "instrument/instrument.h"
 #include "instrument/relocate.h"
 #include "instrument/scratch.h"
+#include "instrument/sequence.h"
 
 namespace xtrace::instrument {
 
@@ -37,25 +38,27 @@ Status insert_pair(ProbeContext& c);
 uint32_t block_record_bytes(uint32_t instructions);
 uint32_t inst_record_bytes(uint32_t instructions);
 
-// --- shared pieces
+// --- shared pieces. Waits for registers that a store has yet to read are added afterwards (waits.h).
+
+// Every head takes at least this long from its first instruction to its first store.
+constexpr unsigned least_head_cycles = latency::vector_to_memory;
 
 // Moves the cursor by `bytes`: the part that may stand early (bump_cursor), and the part that changes where the next
-// record goes (bump_address), after the last store that uses the old value. `stall`: cycles after bump_address.
+// record goes (bump_address), after the last store that uses the old value. `until_next_store`: cycles from behind
+// bump_address to the next store, at least; what they lack, bump_address waits.
 void bump_cursor(ProbeContext& c, Sequence& seq, uint32_t bytes);
-void bump_address(ProbeContext& c, Sequence& seq, uint32_t bytes, unsigned stall);
-// Cycles that bump_address must leave so that the next record's store, at least `until_next_store` cycles later, sees
-// the new address.
-unsigned address_stall(unsigned until_next_store);
+void bump_address(ProbeContext& c, Sequence& seq, uint32_t bytes, unsigned until_next_store);
 
-// word0 and the active mask into the first two registers of `q`; waits until the quad's last store has read it.
-void begin_record(ProbeContext& c, Sequence& seq, const Quad& q, wire::RecordKind kind, uint32_t index);
-uint8_t wait_for(const ProbeContext& c, const Quad& q);
-// Stores `words` (1, 2 or 4) of q at the record address + offset, marked by the quad's scoreboard.
-void store_record(ProbeContext& c, Sequence& seq, const Quad& q, unsigned words, uint32_t offset);
-// From inside the block: original instructions in [from, to] that write registers of a borrowed quad wait for its store.
-void guard_borrowed(ProbeContext& c, const Quad& q, InstIndex from, InstIndex to);
+// Stores the first `words` (1, 2 or 4) of h at the record address + offset, by the lane under `guard` or by all active
+// lanes, which then store the same words to the same place.
+void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words, uint32_t offset,
+                 std::optional<sass::enc::Pred> guard = std::nullopt);
 
-// In front of every EXIT: this warp's WarpHeader gets the bytes written so far and the clock.
+// Sum of the stall counts of instructions [from, to).
+unsigned stall_cycles(const Code& code, InstIndex from, InstIndex to);
+
+// In front of every EXIT of a kernel whose slots wrap, and of every kernel under `count`: this warp's WarpHeader gets
+// the bytes written so far and the clock (`count`: the two sums of bytes).
 Status insert_exit_headers(ProbeContext& c);
 
 }  // namespace xtrace::instrument

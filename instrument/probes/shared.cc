@@ -11,8 +11,7 @@ namespace enc = sass::enc;
 using namespace latency;
 
 constexpr BitRange guard_field = bits(15, 12);   // guard predicate and its negation [sass.md 1.1]
-constexpr uint8_t lut_and_or = 0xea;   // (a & b) | c
-constexpr uint8_t lut_and = 0xc0;      // a & b
+constexpr uint8_t lut_and_or = 0xea;             // (a & b) | c
 
 constexpr std::array bodies = {
     ProbeBody{ProbeKind::count, insert_count, block_record_bytes},
@@ -36,72 +35,59 @@ void bump_cursor(ProbeContext& c, Sequence& seq, uint32_t bytes) {
   if (c.layout.wraps) put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, bytes));
 }
 
-void bump_address(ProbeContext& c, Sequence& seq, uint32_t bytes, unsigned stall) {
+void bump_address(ProbeContext& c, Sequence& seq, uint32_t bytes, unsigned until_next_store) {
   const UniformPlan& ur = c.scratch.uniform();
+  const unsigned stall = until_next_store >= uniform_to_vector ? 1 : uniform_to_vector - until_next_store;
   put(seq,
       c.layout.wraps ? enc::ulop3(ur.address, ur.cursor, ur.mask, ur.base, lut_and_or)
                      : enc::uiadd3_imm(ur.address, ur.address, bytes),
-      {.stall = stall});
+      {.stall = std::max(1u, stall)});
 }
 
-unsigned address_stall(unsigned until_next_store) {
-  return until_next_store >= uniform_to_vector ? 1 : std::max(1u, uniform_to_vector - until_next_store);
+void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words, uint32_t offset,
+                 std::optional<enc::Pred> guard) {
+  const unsigned at_once = h.shape == Holder::Shape::quad ? 4 : h.shape == Holder::Shape::single ? 1 : 2;
+  for (unsigned k = 0; k < words; k += at_once) {
+    const unsigned n = std::min(words - k, at_once);
+    const enc::Size size = n == 4 ? enc::Size::b128 : n == 2 ? enc::Size::b64 : enc::Size::b32;
+    XT_CHECK(n != 3, "a store of three words");
+    sass::RawInst w = enc::stg({c.scratch.uniform().address, enc::RZ, static_cast<int32_t>(offset + 4 * k)}, h.r(k), size);
+    if (guard) w = enc::with_guard(w, *guard);
+    put(seq, w, {.stall = scoreboard_visible, .read_barrier = h.scoreboard});
+  }
 }
 
-// Borrowed registers may be pending under either scoreboard when a block is entered.
-uint8_t wait_for(const ProbeContext& c, const Quad& q) {
-  return q.fresh && !c.scratch.borrowed() ? static_cast<uint8_t>(1u << q.scoreboard) : c.scratch.scoreboards();
-}
-
-void begin_record(ProbeContext& c, Sequence& seq, const Quad& q, wire::RecordKind kind, uint32_t index) {
-  put(seq, enc::mov_imm(q.r(0), wire::word0(kind, index)), {.stall = 1, .wait_mask = wait_for(c, q)});
-  put(seq, enc::vote_any_active(q.r(1)));
-}
-
-void store_record(ProbeContext& c, Sequence& seq, const Quad& q, unsigned words, uint32_t offset) {
-  const enc::Size size = words == 4 ? enc::Size::b128 : words == 2 ? enc::Size::b64 : enc::Size::b32;
-  put(seq, enc::stg({c.scratch.uniform().address, enc::RZ, static_cast<int32_t>(offset)}, q.r(0), size),
-      {.stall = scoreboard_visible, .read_barrier = q.scoreboard});
-}
-
-void guard_borrowed(ProbeContext& c, const Quad& q, InstIndex from, InstIndex to) {
-  if (q.fresh) return;
-  for (InstIndex i = from; i <= to; ++i)
-    for (unsigned r = q.reg; r < q.reg + 4u; ++r)
-      if (c.code.insts[i].fx.def.gpr.test(r)) c.out.wait[i] |= static_cast<uint8_t>(1u << q.scoreboard);
+unsigned stall_cycles(const Code& code, InstIndex from, InstIndex to) {
+  unsigned sum = 0;
+  for (InstIndex i = from; i < to; ++i) sum += sass::get_control(code.insts[i].raw).stall;
+  return sum;
 }
 
 Status insert_exit_headers(ProbeContext& c) {
+  const bool counting = c.plan.probe == ProbeKind::count;
+  if (!counting && !c.layout.wraps) return {};
   const UniformPlan& ur = c.scratch.uniform();
   for (const ProbeBlock& block : c.blocks.blocks) {
     const InstIndex i = block.last();
-    const sass::Effects& fx = c.code.insts[i].fx;
-    if (fx.flow != sass::Flow::exit) continue;
-    XT_TRY(const Quad q, c.scratch.quad(i, i, std::nullopt));
+    if (c.code.insts[i].fx.flow != sass::Flow::exit) continue;
+    XT_TRY(const Holder h, c.scratch.holder(i, i, {Holder::Shape::pair, Holder::Shape::quad}, std::nullopt));
     Sequence& seq = c.out.before[i];
-    const bool counting = c.plan.probe == ProbeKind::count;
-    enc::Ureg bytes_ur = ur.temp;
-    if (counting) {
-      bytes_ur = ur.cursor;
-    } else if (c.layout.wraps) {
+    enc::Ureg bytes = ur.cursor;
+    if (!counting) {
+      bytes = ur.temp;
       put(seq, enc::uiadd3_imm(ur.temp, ur.cursor, -c.layout.lead_bytes), {.stall = uniform_to_vector});
     } else {
-      // The address may have moved on in the instruction before.
-      put(seq, enc::nop(), {.stall = uniform_to_uniform});
-      put(seq, enc::ulop3(ur.temp, ur.address, ur.mask, enc::URZ, lut_and),
-          {.stall = uniform_to_uniform});
-      put(seq, enc::uiadd3_imm(ur.temp, ur.temp, -c.layout.lead_bytes), {.stall = uniform_to_vector});
+      put(seq, enc::nop(), {.stall = uniform_to_vector});
     }
-    put(seq, enc::mov_from_ur(q.r(0), bytes_ur), {.stall = 1, .wait_mask = c.scratch.scoreboards()});
-    put(seq, counting ? enc::mov_from_ur(q.r(1), ur.mask) : enc::cs2r32(q.r(1), enc::sr_clock_lo),
+    put(seq, enc::mov_from_ur(h.r(0), bytes));
+    put(seq, counting ? enc::mov_from_ur(h.r(1), ur.mask) : enc::cs2r32(h.r(1), enc::sr_clock_lo),
         {.stall = vector_to_memory});
     // The EXIT's own guard and waits: only leaving lanes store, and the guard is ready where the EXIT's would be.
-    sass::RawInst store = enc::stg({ur.header}, q.r(0), enc::Size::b64);
+    sass::RawInst store = enc::stg({ur.header}, h.r(0), enc::Size::b64);
     set_bits(store, guard_field, get_bits(c.code.insts[i].raw, guard_field));
     put(seq, store,
         {.stall = scoreboard_visible, .wait_mask = sass::get_control(c.code.insts[i].raw).wait_mask,
-         .read_barrier = q.scoreboard});
-    if (!q.fresh && fx.guarded) put(seq, enc::nop(), {.stall = 1, .wait_mask = c.scratch.scoreboards()});
+         .read_barrier = h.scoreboard});
   }
   return {};
 }

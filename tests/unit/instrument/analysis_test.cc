@@ -85,7 +85,7 @@ TEST(Liveness, DeadResultsAreNotBorrowed) {
   const Code code = assemble({enc::mov_imm(Gpr{8}, 1), enc::nop(), enc::exit()});   // R8 is never read
   const Liveness live(code);
   EXPECT_FALSE(live.before(1).gpr.test(8));
-  EXPECT_FALSE(live.writable_before(1, 64).test(8));
+  EXPECT_FALSE(live.writable_before(1, 64).test(8));   // in flight for some cycles
   EXPECT_TRUE(live.writable_before(1, 64).test(9));
   EXPECT_FALSE(live.writable_before(1, 9).test(9));   // above the limit
 }
@@ -100,8 +100,34 @@ TEST(Liveness, LateReadersHoldTheirSources) {
   EXPECT_TRUE(live.writable_before(3, 64).test(2));
   EXPECT_EQ(live.outstanding_before(1), 1u << 3);
   EXPECT_EQ(live.outstanding_before(3), 0u);
-  const Code poisoned = assemble({with(store, 7), with(enc::nop(), 7, 0x3f), enc::exit()});
-  EXPECT_FALSE(Liveness(poisoned).writable_before(2, 64).test(2));
+  const Code alone = assemble({with(store, 7), with(enc::nop(), 7, 0x3f), enc::exit()});
+  EXPECT_FALSE(Liveness(alone).writable_before(2, 64).test(2));
+  // ... unless a later one of the same queue has one, and that was waited for.
+  const sass::RawInst other = enc::stg(enc::VectorAddress{Gpr{6}}, Gpr{8}, enc::Size::b32);
+  const Code covered = assemble({with(store, 7), with(other, 1), with(enc::nop(), 7, 1 << 1), enc::nop(), enc::exit()});
+  EXPECT_FALSE(Liveness(covered).writable_before(2, 64).test(2));
+  EXPECT_TRUE(Liveness(covered).writable_before(3, 64).test(2));
+}
+
+TEST(Liveness, DeadResultsBecomeFreeWithTime) {
+  sass::RawInst slow = enc::nop();
+  sass::Control c = sass::get_control(slow);
+  c.stall = 15;
+  c.keep_issuing = false;
+  sass::set_control(slow, c);
+  const Code code = assemble({enc::mov_imm(Gpr{8}, 1), slow, slow, enc::nop(), enc::exit()});
+  const Liveness live(code);
+  EXPECT_FALSE(live.writable_before(2, 64).test(8));
+  EXPECT_TRUE(live.writable_before(3, 64).test(8));
+}
+
+TEST(Liveness, SourcesAreReadAfterIssue) {
+  // R4 dies in the first instruction, which has a stall of one: not free in the very next cycle.
+  const Code code = assemble({enc::mov(Gpr{8}, Gpr{4}), enc::nop(), enc::stg(enc::VectorAddress{Gpr{6}}, Gpr{8}, enc::Size::b32),
+                              enc::exit()});
+  const Liveness live(code);
+  EXPECT_FALSE(live.writable_before(1, 64).test(4));
+  EXPECT_TRUE(live.writable_before(2, 64).test(4));
 }
 
 TEST(Liveness, UntouchedUniformRegisters) {

@@ -1,0 +1,87 @@
+#include "instrument/waits.h"
+
+#include <array>
+#include <deque>
+
+namespace xtrace::instrument {
+namespace {
+
+using sass::RegSet;
+using Pending = std::array<RegSet, 6>;   // by scoreboard: registers that a probe's store has not read yet
+
+// Scoreboards that a word with these definitions must wait for; what it waits for is done with.
+uint8_t pass(Pending& pending, const RegSet& defs, uint8_t waits) {
+  uint8_t needed = 0;
+  for (unsigned sb = 0; sb < 6; ++sb) {
+    if ((pending[sb] & defs).any()) needed |= static_cast<uint8_t>(1u << sb);
+    if ((needed | waits) >> sb & 1) pending[sb].reset();
+  }
+  return needed;
+}
+
+class Waits {
+ public:
+  Waits(const Code& code, Insertions& insertions) : code_(code), out_(insertions), in_(code.insts.size()) {}
+
+  void run() {
+    std::deque<InstIndex> work;
+    std::vector<bool> queued(code_.insts.size(), true);
+    for (InstIndex i = 0; i < code_.insts.size(); ++i)
+      if (code_.reachable[i]) work.push_back(i);
+    while (!work.empty()) {
+      const InstIndex i = work.front();
+      work.pop_front();
+      queued[i] = false;
+      const Pending after = step(i, false);
+      for (InstIndex s : code_.successors(i)) {
+        bool changed = false;
+        for (unsigned sb = 0; sb < 6; ++sb) {
+          changed |= (after[sb] & ~in_[s][sb]).any();
+          in_[s][sb] |= after[sb];
+        }
+        if (changed && !queued[s]) {
+          queued[s] = true;
+          work.push_back(s);
+        }
+      }
+    }
+    for (InstIndex i = 0; i < code_.insts.size(); ++i)
+      if (code_.reachable[i]) step(i, true);
+  }
+
+ private:
+  // From the label of instruction i to behind what follows it on the way out.
+  Pending step(InstIndex i, bool apply) {
+    Pending p = in_[i];
+    words(out_.before[i], p, apply);
+    const uint8_t waits = sass::get_control(code_.insts[i].raw).wait_mask | out_.wait[i];
+    const uint8_t needed = pass(p, code_.insts[i].fx.def.gpr, waits);
+    if (apply) out_.wait[i] |= needed;
+    words(out_.after[i], p, apply);
+    return p;
+  }
+
+  void words(Sequence& seq, Pending& p, bool apply) {
+    for (sass::RawInst& w : seq) {
+      const sass::Effects fx = sass::effects(*code_.arch, w, 0);
+      sass::Control c = sass::get_control(w);
+      const uint8_t needed = pass(p, fx.def.gpr, c.wait_mask);
+      if (apply && needed != 0) {
+        c.wait_mask |= needed;
+        sass::set_control(w, c);
+      }
+      const bool stores = fx.kind == sass::MemKind::store || fx.kind == sass::MemKind::reduction;
+      if (stores && c.read_barrier < 6) p[c.read_barrier] |= fx.use.gpr;
+    }
+  }
+
+  const Code& code_;
+  Insertions& out_;
+  std::vector<Pending> in_;
+};
+
+}  // namespace
+
+void add_waits(const Code& code, Insertions& insertions) { Waits(code, insertions).run(); }
+
+}  // namespace xtrace::instrument
