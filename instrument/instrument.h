@@ -54,7 +54,7 @@ class Splicer {
   // Largest record of a probe on this kernel, and bytes of one execution of block b.
   uint32_t record_bytes(ProbeKind probe, uint32_t block) const;
   uint32_t largest_record(ProbeKind probe) const;
-  bool cyclic() const;                          // some warp may execute a block twice: slots must wrap
+  bool cyclic() const;                          // some warp may execute a block twice
   std::string text(OrigPc pc) const;            // SASS
   uint32_t warps_per_cta() const;
 

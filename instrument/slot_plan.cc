@@ -13,7 +13,8 @@ namespace {
 constexpr uint64_t buffer_alignment = 2ull << 20;
 constexpr uint32_t smallest_slot = 64;
 
-// Room for lead and records, and one chunk so that a full slot's cursor is not 0 again under the mask.
+// Room for lead and records, and one chunk: the zero that ends the records of a plain slot; in wrapping slots, so that a
+// full slot's cursor is not 0 again under the mask.
 uint32_t slot_size(uint32_t lead, uint32_t bytes) {
   const uint64_t need = uint64_t{lead} + bytes + wire::chunk_bytes;
   XT_CHECK(need <= (1ull << 31), "a slot above 2 GiB");
@@ -26,14 +27,14 @@ SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bo
   SlotPlan plan;
   wire::SlotLayout& l = plan.layout;
   l.warps = static_cast<uint32_t>(bytes.size());
-  l.lead_bytes = largest_record;
+  l.lead_bytes = wraps ? largest_record : static_cast<uint32_t>(sizeof(wire::SlotHead));
   l.wraps = wraps;
   const uint32_t most = bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
   const uint32_t equal = slot_size(l.lead_bytes, most);
-  const uint64_t headers = align_up(bytes.size() * sizeof(wire::WarpHeader), 128);
+  const uint64_t headers = wraps ? align_up(bytes.size() * sizeof(wire::WarpHeader), 128) : 0;
   if (uint64_t{equal} * bytes.size() <= stride_budget) {
     l.slot_bytes = equal;
-    l.slots = align_up(headers, equal);
+    l.slots = align_up(std::max<uint64_t>(headers, 128), equal);
     plan.total_bytes = l.slots + uint64_t{equal} * bytes.size() + l.lead_bytes;
     plan.slot_alignment = equal;
     if (equal > buffer_alignment) plan.total_bytes += equal;
@@ -41,7 +42,7 @@ SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bo
   }
   // Largest first: every slot is then aligned to its own size without gaps. Warps without records get no slot of their
   // own: they share an empty one, which their code never writes.
-  l.table = headers;
+  l.table = std::max<uint64_t>(headers, 128);   // 0 would say that there is none
   plan.entries.resize(bytes.size());
   std::vector<uint32_t> order(bytes.size());
   std::iota(order.begin(), order.end(), 0);
@@ -71,7 +72,7 @@ void place(SlotPlan& plan, uint64_t address) {
   XT_CHECK(address % buffer_alignment == 0, "trace buffers start on 2 MiB boundaries");
   wire::SlotLayout& l = plan.layout;
   XT_CHECK(l.headers == 0, "a slot plan is placed once");
-  l.headers = address;
+  if (l.wraps || l.counters != 0) l.headers = address;
   if (l.table != 0) l.table += address;
   if (l.counters != 0) l.counters += address;
   if (l.slots == 0) return;

@@ -16,7 +16,8 @@ struct SlotPlan {
   uint64_t slot_alignment = 1;             // size of the largest slot
 };
 
-// `bytes[w]`: what warp w was counted to write; 0 for warps that are not sampled. `largest_record`: in bytes.
+// `bytes[w]`: what warp w was counted to write; 0 for warps that are not sampled. `largest_record`: in bytes. `wraps`: the
+// counts change between replays.
 // Every slot is a power of two above lead + bytes. Stride mode (no table load in the prologue) when equal slots cost at
 // most `stride_budget` bytes, else one slot size per warp by a table.
 SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bool wraps, uint64_t stride_budget);

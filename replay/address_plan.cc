@@ -105,23 +105,6 @@ Result<AddressPlan> plan_addresses(std::span<const Region> regions) {
   return plan;
 }
 
-std::vector<AddressSpan> ranges_to_hold(std::span<const bundle::LaunchRecord> launches) {
-  std::vector<AddressSpan> spans;
-  for (const bundle::LaunchRecord& launch : launches)
-    if (const Result<AddressPlan> plan = plan_addresses(launch.regions))
-      for (const Window& w : plan->windows) spans.push_back(w.span);
-  std::sort(spans.begin(), spans.end(),
-            [](const AddressSpan& a, const AddressSpan& b) { return a.begin < b.begin; });
-  std::vector<AddressSpan> merged;
-  for (const AddressSpan& s : spans) {
-    if (!merged.empty() && s.begin <= merged.back().end)
-      merged.back().end = std::max(merged.back().end, s.end);
-    else
-      merged.push_back(s);
-  }
-  return merged;
-}
-
 std::vector<ReserveAttempt> reserve_attempts(const AddressSpan& needed) {
   std::vector<ReserveAttempt> attempts;
   const auto add = [&](uint64_t begin, uint64_t end, uint64_t alignment) {

@@ -63,10 +63,6 @@ std::string describe(size_t index, const bundle::Region& region);
 // 2^47); bad_input for regions that overlap. The order of `regions` does not matter.
 Result<AddressPlan> plan_addresses(std::span<const bundle::Region> regions);
 
-// The windows of all recorded launches, merged: what to keep the driver from taking for itself. Launches that
-// can not be planned (skipped, damaged, refused) contribute nothing.
-std::vector<AddressSpan> ranges_to_hold(std::span<const bundle::LaunchRecord> launches);
-
 // One call of cuMemAddressReserve.
 struct ReserveAttempt {
   uint64_t hint = 0, size = 0, alignment = 0;

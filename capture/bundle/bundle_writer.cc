@@ -109,7 +109,8 @@ struct BundleWriter::Impl {
   std::mutex code_mutex;
   std::unordered_map<Hash128, StoredCode> codes;
 
-  uint64_t launches_bytes = 0, launch_count = 0;  // touched by add_launch and finish only
+  uint64_t launches_bytes = 0, launch_count = 0;  // touched by add_launch, give_up and finish only
+  uint64_t pack_needed = 0;  // the finished launches refer to nothing behind it
   bool finished = false;
   std::optional<Error> failure;  // of the files other than the pack
 
@@ -124,6 +125,7 @@ struct BundleWriter::Impl {
   Result<StoredCode> code_of(const LaunchRecord& launch);
   Status append(ByteView record);
   Status add_launch(const LaunchRecord& launch);
+  Status give_up(const LaunchRecord& skipped);
   Status finish(BundleInfo info);
 };
 
@@ -177,7 +179,25 @@ Status BundleWriter::Impl::add_launch(const LaunchRecord& launch) {
   }
   XT_TRY(const Bytes message, encode_launch(launch, code));
   XT_TRY(const Bytes record, frame_message(message));
-  return append(record);
+  XT_TRY_STATUS(append(record));
+  pack_needed = chunks->pack_bytes();
+  return {};
+}
+
+Status BundleWriter::Impl::give_up(const LaunchRecord& skipped) {
+  if (::getpid() != owner) return internal("a forked child used the bundle of its parent");
+  if (finished) return internal("the bundle {} is already finished", directory.string());
+  if (skipped.status != LaunchStatus::skipped) return internal("give_up takes a skipped launch");
+  if (Status s = check_launch(skipped); !s)
+    return internal("launch {}: {}", skipped.ordinal, s.error().message);
+  const Error why = failure ? *failure : Error{ErrorKind::environment, "the bundle was given up", {}, {}};
+  chunks->give_up(why, pack_needed);
+  XT_TRY(const Bytes message, encode_launch(skipped, {}));
+  XT_TRY(const Bytes record, frame_message(message));
+  XT_TRY_STATUS(cut_back(launches, launches_bytes, directory / launches_name));
+  const Status appended = append(record);
+  if (!failure) failure = why;
+  return appended;
 }
 
 Status BundleWriter::Impl::finish(BundleInfo info) {
@@ -233,6 +253,10 @@ Result<Hash128> BundleWriter::put_code(ByteView cubin) {
 
 Status BundleWriter::add_launch(const LaunchRecord& launch) {
   return guarded([&] { return impl_->add_launch(launch); });
+}
+
+Status BundleWriter::give_up(const LaunchRecord& skipped) {
+  return guarded([&] { return impl_->give_up(skipped); });
 }
 
 Status BundleWriter::finish(const BundleInfo& info) {

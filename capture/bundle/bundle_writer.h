@@ -36,6 +36,9 @@ class BundleWriter {
   Result<Hash128> put_code(ByteView cubin);
   // Blocks until everything the launch refers to is on its way to the file system, then appends the launch.
   Status add_launch(const LaunchRecord& launch);
+  // After a failure of the calls above: gives back the room of everything that no finished launch refers to, and with it
+  // appends `skipped`, whose reason tells a reader why the bundle ends here. Nothing can be added afterwards.
+  Status give_up(const LaunchRecord& skipped);
   Status finish(const BundleInfo& info);   // info.environment is ignored in favour of create()'s
 
   // Called by `xtrace record` after the application ended: rewrites the manifest of a complete bundle with its status.

@@ -39,6 +39,8 @@ class ChunkStoreWriter {
   Status wait_written(const std::vector<Hash128>& hashes);
   // Returns when everything put so far is in the file, and ends the workers. No put() may run.
   Status close();
+  // Ends all writing with `why`, unless it failed already, and gives back the room of what lies behind `bytes`.
+  void give_up(const Error& why, uint64_t bytes);
   // After fork() the child has no workers: forgets them without waiting. Only the destructor may follow.
   void abandon_threads();
   // The first failure, if any.

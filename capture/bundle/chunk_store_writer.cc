@@ -237,6 +237,13 @@ Status ChunkStoreWriter::append_frame(const Bytes& frame) {
   return {};
 }
 
+void ChunkStoreWriter::give_up(const Error& why, uint64_t bytes) {
+  const std::lock_guard file_lock(file_mutex_);
+  fail(why);  // inside file_mutex_: nobody appends after this
+  // Best effort: frames that nothing refers to are harmless.
+  if (cut_back(fd_, bytes, path_)) pack_bytes_.store(bytes, std::memory_order_relaxed);
+}
+
 Status ChunkStoreWriter::wait_written(const std::vector<Hash128>& hashes) {
   std::unique_lock lock(mutex_);
   for (const Hash128& hash : hashes) {

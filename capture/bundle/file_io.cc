@@ -73,6 +73,13 @@ Status append_all(const Fd& fd, ByteView bytes, uint64_t end_before, const std::
   return write_error(path, error);
 }
 
+Status cut_back(const Fd& fd, uint64_t end, const std::filesystem::path& path) {
+  const auto offset = static_cast<off_t>(end);
+  if (::ftruncate(fd.get(), offset) != 0 || ::lseek(fd.get(), offset, SEEK_SET) != offset)
+    return environment("can not cut back {}: {}", path.string(), errno_text(errno));
+  return {};
+}
+
 Status read_exactly(const Fd& fd, std::span<std::byte> out, uint64_t offset,
                     const std::filesystem::path& path) {
   uint64_t done = 0;

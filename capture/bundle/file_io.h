@@ -33,6 +33,9 @@ Result<uint64_t> size_of(const Fd& fd, const std::filesystem::path& path);
 // so that what was there before stays the tail; `path` is for the message.
 Status append_all(const Fd& fd, ByteView bytes, uint64_t end_before, const std::filesystem::path& path);
 
+// Makes the file end at `end`, and the next append begin there.
+Status cut_back(const Fd& fd, uint64_t end, const std::filesystem::path& path);
+
 // Fills `out` from `offset`; bad_input when the file ends earlier.
 Status read_exactly(const Fd& fd, std::span<std::byte> out, uint64_t offset,
                     const std::filesystem::path& path);

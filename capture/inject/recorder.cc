@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "capture/inject/cubin_facts.h"
 #include "capture/inject/environment.h"
 #include "capture/inject/pending_launch.h"
@@ -280,12 +282,16 @@ void Recorder::on_resource(uint32_t cbid, const CUpti_ResourceData& data) {
   std::string complaint;
   {
     const std::lock_guard lock(state_);
-    if (selector_.exhausted()) return;
+    ThreadState& thread = threads_.here();
+    // Lazy loading brings the cubin of the last launch that was asked for inside that launch.
+    const bool in_launch = std::any_of(thread.frames.begin(), thread.frames.end(),
+                                       [](const Frame& f) { return f.launch != nullptr; });
+    if (selector_.exhausted() && !in_launch) return;
     const auto key = cubins_.loaded(module->moduleId,
                                     {reinterpret_cast<const std::byte*>(module->pCubin), module->cubinSize});
     if (!key) {
       complaint = key.error().to_string();
-    } else if (ThreadState& thread = threads_.here(); !thread.frames.empty()) {
+    } else if (!thread.frames.empty()) {
       thread.frames.back().loaded.push_back(*key);
     }
   }

@@ -75,6 +75,8 @@ class Recorder {
   Status end(Frame& frame, PendingLaunch& pending, const CUpti_CallbackData& data);
   void settle(PendingLaunch& pending, const Status& status);
   void add_record(const bundle::LaunchRecord& record);
+  // The bundle can take no more: its last record says so, if even that fits, and recording stops.
+  void give_up(const bundle::LaunchRecord& record, const Error& why);
 
   bundle::RecordSettings settings_;
   const DriverApi driver_;

@@ -304,9 +304,12 @@ Status Recorder::end(Frame& frame, PendingLaunch& pending, const CUpti_CallbackD
 // Ends a launch one way or the other.
 void Recorder::settle(PendingLaunch& pending, const Status& status) {
   pending.open_gate();
-  if (!status && concerns_bundle(status.error())) return stop(status.error());
   bundle::LaunchRecord& record = pending.record;
   record.snapshot_seconds = pending.seconds;
+  if (!status && concerns_bundle(status.error())) {
+    const std::lock_guard lock(bundle_);
+    return give_up(record, status.error());
+  }
   if (!status) {
     record.status = bundle::LaunchStatus::skipped;
     record.skip_reason = status.error().message;
@@ -319,9 +322,21 @@ void Recorder::settle(PendingLaunch& pending, const Status& status) {
 void Recorder::add_record(const bundle::LaunchRecord& record) {
   const std::lock_guard lock(bundle_);
   if (writer_ == nullptr || finished_) return;
-  if (const Status s = writer_->add_launch(record); !s) return stop(s.error());
+  if (const Status s = writer_->add_launch(record); !s) return give_up(record, s.error());
   (record.status == bundle::LaunchStatus::recorded ? recorded_ : skipped_) += 1;
   seconds_ += record.snapshot_seconds;
+}
+
+void Recorder::give_up(const bundle::LaunchRecord& record, const Error& why) {
+  if (stopped_) return;
+  bundle::LaunchRecord last = record;
+  last.status = bundle::LaunchStatus::skipped;
+  last.skip_reason = fmt::format("{}: {}; nothing was recorded from here on",
+                                 why.kind == ErrorKind::internal ? "fault of xtrace" : "bundle", why.message);
+  last.regions.clear();
+  last.code = {};
+  if (writer_ != nullptr && !finished_ && writer_->give_up(last)) ++skipped_;
+  stop(why);
 }
 
 }  // namespace xtrace::inject

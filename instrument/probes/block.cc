@@ -1,6 +1,7 @@
-// `block`: { word0, mask, clock (64 bits) } for every execution of a block. The values are taken at its head; the store is
-// put off until they have arrived by the block's own stall counts, and if the block is long enough for the answer of
-// ELECT, one lane stores for all (a 128-bit store by 32 lanes takes the memory pipe four times as long).
+// `block`: { word0, mask, clock (64 bits) } for every execution of a block. The values are taken at its head, or at the first
+// instruction in front of which four registers are free; the store is put off until they have arrived by the block's own
+// stall counts, and if the block is long enough for the answer of ELECT, one lane stores for all (a 128-bit store by 32
+// lanes takes the memory pipe four times as long).
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
@@ -18,22 +19,23 @@ class BlockHead {
         previous_(previous), head_(c.out.before[block_.first]) {}
 
   Status run() {
-    if (elected() || put_off()) return {};
+    for (InstIndex at = block_.first; at <= block_.last(); ++at)
+      if (elected(at) || put_off(at)) return {};
     // No room for four words: two, or one, at a time. The clock comes first.
     if (auto h = c_.scratch.try_holder(block_.first, block_.first, {Shape::pair, Shape::single}, previous_)) {
       h->shape == Shape::pair ? by_pair(*h) : by_single(*h);
       return {};
     }
     XT_TRY(const Holder h, c_.scratch.holder(block_.first, block_.first, {Shape::quad}, previous_));
-    whole(h, block_.first, vector_to_memory - 1, std::nullopt);
+    whole(h, block_.first, block_.first, vector_to_memory - 1, std::nullopt);
     return {};
   }
 
  private:
-  // The first instruction in front of which `cycles` have passed since the head, by the block's own stall counts.
-  std::optional<InstIndex> after(unsigned cycles) const {
+  // The first instruction in front of which `cycles` have passed since `at`, by the block's own stall counts.
+  std::optional<InstIndex> after(InstIndex at, unsigned cycles) const {
     unsigned passed = 0;
-    for (InstIndex i = block_.first; i <= block_.last(); ++i) {
+    for (InstIndex i = at; i <= block_.last(); ++i) {
       if (passed >= cycles) return i;
       passed += sass::get_control(c_.code.insts[i].raw).stall;
     }
@@ -41,37 +43,37 @@ class BlockHead {
   }
 
   // ELECT, word0, mask and clock issue one a cycle: what the guard lacks must come from the block.
-  bool elected() {
-    const auto store = after(predicate_to_guard - 4);
+  bool elected(InstIndex at) {
+    const auto store = after(at, predicate_to_guard - 4);
     if (!store) return false;
-    const auto leader = c_.scratch.predicate(block_.first, *store);
+    const auto leader = c_.scratch.predicate(at, *store);
     if (!leader) return false;
-    const auto h = c_.scratch.try_holder(block_.first, *store, {Shape::quad, Shape::two_pairs}, previous_);
+    const auto h = c_.scratch.try_holder(at, *store, {Shape::quad, Shape::two_pairs}, previous_);
     if (!h) return false;
-    whole(*h, *store, 0, leader);
+    whole(*h, at, *store, 0, leader);
     return true;
   }
 
-  bool put_off() {
+  bool put_off(InstIndex at) {
     const unsigned missing = vector_to_memory - 1;
-    const auto found = after(missing);
-    for (InstIndex store : {found.value_or(block_.last()), block_.first}) {
-      const auto h = c_.scratch.try_holder(block_.first, store, {Shape::quad, Shape::two_pairs}, previous_);
+    for (InstIndex store : {after(at, missing).value_or(block_.last()), at}) {
+      const auto h = c_.scratch.try_holder(at, store, {Shape::quad, Shape::two_pairs}, previous_);
       if (!h) continue;
-      const unsigned passed = stall_cycles(c_.code, block_.first, store);
-      whole(*h, store, passed >= missing ? 0 : missing - passed, std::nullopt);
+      const unsigned passed = stall_cycles(c_.code, at, store);
+      whole(*h, at, store, passed >= missing ? 0 : missing - passed, std::nullopt);
       return true;
     }
     return false;
   }
 
-  void whole(const Holder& h, InstIndex store, unsigned pad, std::optional<enc::Pred> leader) {
-    if (leader) put(head_, enc::elect(*leader));
-    bump_cursor(c_, head_, wire::chunk_bytes);
-    put(head_, enc::mov_imm(h.r(0), word0_));
-    put(head_, enc::vote_any_active(h.r(1)));
-    const bool here = store == block_.first;
-    put(head_, enc::cs2r64(h.r(2), enc::sr_clock_lo), {.stall = here ? 1 + pad : 1});
+  void whole(const Holder& h, InstIndex from, InstIndex store, unsigned pad, std::optional<enc::Pred> leader) {
+    Sequence& head = c_.out.before[from];
+    if (leader) put(head, enc::elect(*leader));
+    bump_cursor(c_, head, wire::chunk_bytes);
+    put(head, enc::mov_imm(h.r(0), word0_));
+    put(head, enc::vote_any_active(h.r(1)));
+    const bool here = store == from;
+    put(head, enc::cs2r64(h.r(2), enc::sr_clock_lo), {.stall = here ? 1 + pad : 1});
     Sequence& at = c_.out.before[store];
     if (!here && pad > 0) put(at, enc::nop(), {.stall = pad});
     store_words(c_, at, h, 4, 0, leader);

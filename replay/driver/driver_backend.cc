@@ -68,23 +68,7 @@ DriverBackend::~DriverBackend() {
 Status DriverBackend::open() {
   // Lazy loading would load code at the first launch, in the middle of a measurement.
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-  uint64_t wanted = 0;
-  for (const AddressSpan& span : options_.hold) {
-    wanted += span.size();
-    holder_.hold(span);
-  }
-  if (holder_.held_bytes() < wanted)
-    logger().debug("{} of {} MiB of recorded address ranges are held free", holder_.held_bytes() >> 20,
-                   wanted >> 20);
-  Status opened = open_context();
-  if (!opened && opened.error().kind != ErrorKind::environment && holder_.held_bytes() > 0) {
-    // The driver may have wanted one of the held ranges for itself.
-    logger().info("starting CUDA again without holding recorded address ranges: {}",
-                  opened.error().to_string());
-    holder_.release_all();
-    opened = open_context();
-  }
-  XT_TRY_STATUS(opened);
+  XT_TRY_STATUS(open_context());
   XT_TRY_STATUS(describe_device());
   return stream_.open();
 }

@@ -6,10 +6,8 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "base/status.h"
-#include "replay/address_plan.h"
 #include "replay/backend.h"
 #include "replay/driver/driver_api.h"
 
@@ -20,9 +18,6 @@ struct DriverOptions {
   double watchdog_seconds = 10;  // for one launch
   uint64_t keep_free_bytes =
       4ull << 30;  // device memory left for trace buffers when pristine copies are made
-  // Addresses kept free of the driver's own mappings while it starts: ranges_to_hold() of the bundle's
-  // launches.
-  std::vector<AddressSpan> hold;
 };
 
 // Opens the driver (CUDA_MODULE_LOADING=EAGER unless set), the device's primary context, and a stream.

@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 
-#include "replay/driver/address_holder.h"
 #include "replay/driver/driver_backend.h"
 #include "replay/driver/launch_stream.h"
 #include "replay/driver/loaded_module.h"
@@ -68,11 +67,10 @@ class DriverBackend final : public Backend {
   bool context_retained_ = false;
   std::optional<Error> dead_;
 
-  AddressHolder holder_;
   LaunchStream stream_{api_};
   DeviceBuffers buffers_{api_, device_, caller_buffers_at};  // allocate()
   DeviceBuffers pristine_{api_, device_, own_buffers_at};
-  PlacedMemory memory_{api_, device_, holder_, pristine_, stream_};
+  PlacedMemory memory_{api_, device_, pristine_, stream_};
 
   bool prepared_ = false;
   LaunchContext launch_;

@@ -7,7 +7,6 @@
 
 #include "replay/address_plan.h"
 #include "replay/backend.h"
-#include "replay/driver/address_holder.h"
 #include "replay/driver/launch_stream.h"
 #include "replay/driver/physical.h"
 
@@ -18,9 +17,8 @@ class PlacedMemory {
   // What nobody recorded inside a mapped granule holds this byte: neither zero nor a plausible pointer.
   static constexpr uint8_t poison = 0xa5;
 
-  PlacedMemory(const DriverApi& api, const CUdevice& device, AddressHolder& holder, DeviceBuffers& buffers,
-               LaunchStream& stream)
-      : api_(api), device_(device), holder_(holder), buffers_(buffers), stream_(stream) {}
+  PlacedMemory(const DriverApi& api, const CUdevice& device, DeviceBuffers& buffers, LaunchStream& stream)
+      : api_(api), device_(device), buffers_(buffers), stream_(stream) {}
   PlacedMemory(const PlacedMemory&) = delete;
   PlacedMemory& operator=(const PlacedMemory&) = delete;
 
@@ -68,7 +66,6 @@ class PlacedMemory {
 
   const DriverApi& api_;
   const CUdevice& device_;  // the backend knows it only after cuInit
-  AddressHolder& holder_;
   DeviceBuffers& buffers_;
   LaunchStream& stream_;
 

@@ -49,14 +49,19 @@ disk=$work/disk
 mkdir "$disk"
 if mount -t tmpfs -o size=8m xtrace-test "$disk" 2> "$work/mount.err"; then
   cleanup() { umount "$disk"; rm -rf "$work"; }
-  capture "$app" "${only_deterministic[@]}"
+  # The first launch fits, the second does not.
+  three=(--only switch_table --only saxpy --only device_calls)
+  capture "$app" "${three[@]}"
   cp "$work/stdout" "$work/plain"
-  capture "$XTRACE" record -o "$disk/run.xtr" -- "$app" "${only_deterministic[@]}"
+  capture "$XTRACE" record -o "$disk/run.xtr" -- "$app" "${three[@]}"
   [ "$status" -ne 0 ] || fail "xtrace record ended with 0 on a full disk"
   cmp "$work/plain" "$work/stdout" || fail "the application's output differs on a full disk"
   grep -qi 'space' "$work/stderr" || fail "xtrace record does not name the full disk"
   "$XTRACE" ls "$disk/run.xtr" --json > "$work/full.json" || fail "the bundle on the full disk can not be listed"
-  checks bundle "$work/full.json" --not-all-recorded
+  checks bundle "$work/full.json" --state incomplete --recorded-at-least 1 --not-all-recorded
+  grep -q '"skip_reason":.*No space' "$work/full.json" || fail "no skipped launch names the full disk"
+  "$XTRACE" replay "$disk/run.xtr" --launch 0 --probes=none --compare --json "$work/full-replay.json" > "$work/full.out" ||
+    fail "the launch that was recorded before the disk was full does not replay"
 else
   not_checked+=("full disk: $(cat "$work/mount.err")")
 fi

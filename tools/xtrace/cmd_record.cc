@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -309,8 +308,12 @@ Result<Outcome> read_outcome(const std::string& output) {
 
 void print_summary(const RecordSettings& settings, const Outcome& o, const ChildEnd& end,
                    const Messages& messages) {
-  fmt::print(stderr, "xtrace record: {}: {} launches seen, {} recorded, {} skipped, {} not asked for\n",
-             settings.output, o.seen, o.recorded, o.skipped, o.seen - o.recorded - o.skipped);
+  if (o.complete)
+    fmt::print(stderr, "xtrace record: {}: {} launches seen, {} recorded, {} skipped, {} not asked for\n",
+               settings.output, o.seen, o.recorded, o.skipped, o.seen - o.recorded - o.skipped);
+  else  // nobody counted what came after the end
+    fmt::print(stderr, "xtrace record: {}: incomplete, {} launches recorded, {} skipped\n", settings.output,
+               o.recorded, o.skipped);
   fmt::print(stderr, "  memory   {} stored as {}\n", human_bytes(o.raw), human_bytes(o.stored));
   fmt::print(stderr, "  time     {:.1f} s, of which {:.1f} s for recording\n", end.seconds,
              o.recorder_seconds);
@@ -321,7 +324,14 @@ void print_summary(const RecordSettings& settings, const Outcome& o, const Child
 
 // Why the recording is not what was asked for; success when it is.
 Status verdict(const Result<Outcome>& outcome, const Messages& messages, const ChildEnd& end) {
-  if (!messages.fatal.empty()) return environment("{}", messages.fatal.front());
+  if (!messages.fatal.empty()) {
+    // The lines of an Error, joined by the library: the message, then perhaps a hint.
+    constexpr std::string_view joint = " |   hint: ";
+    const std::string& text = messages.fatal.front();
+    const size_t end_of_message = text.find(joint);
+    if (end_of_message == std::string::npos) return environment("{}", text);
+    return with_hint(environment("{}", text.substr(0, end_of_message)), text.substr(end_of_message + joint.size()));
+  }
   if (!messages.claimed)
     return with_hint(
         environment("the program did not initialise CUDA, or its driver did not load {}", library_name),
@@ -370,11 +380,11 @@ int run_record(int argc, char** argv) {
   line.flag("-q,--quiet", quiet, "no progress and no summary; errors are still printed");
 
   // The program begins at the first word that is no option, or after "--".
-  line.app().prefix_command();
+  line.stop_at_first_word();
   int own = 1;
   while (own < argc && std::strcmp(argv[own], "--") != 0) ++own;
   if (const auto status = line.parse(own, argv)) return *status;
-  std::vector<std::string> command = line.app().remaining();
+  std::vector<std::string> command = line.rest();
   if (command.empty() && own < argc) ++own;
   command.insert(command.end(), argv + std::min(own, argc), argv + argc);
   const char* usage = "see: xtrace help record";

@@ -44,6 +44,9 @@ CommandLine::~CommandLine() = default;
 void CommandLine::positional(const std::string& name, std::string& value, const std::string& help) {
   app_->add_option(name, value, help)->required()->option_text(" ");
 }
+void CommandLine::optional_positional(const std::string& name, std::string& value, const std::string& help) {
+  app_->add_option(name, value, help)->option_text(" ");
+}
 void CommandLine::flag(const std::string& names, bool& value, const std::string& help) {
   app_->add_flag(names, value, help);
 }
@@ -59,7 +62,8 @@ void CommandLine::option(const std::string& names, double& value, const std::str
 void CommandLine::option(const std::string& names, std::vector<std::string>& value, const std::string& help) {
   app_->add_option(names, value, help)->delimiter(',');
 }
-CLI::App& CommandLine::app() { return *app_; }
+void CommandLine::stop_at_first_word() { app_->prefix_command(); }
+std::vector<std::string> CommandLine::rest() const { return app_->remaining(); }
 
 std::optional<int> CommandLine::parse(int argc, char** argv) {
   try {

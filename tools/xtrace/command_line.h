@@ -28,14 +28,17 @@ class CommandLine {
 
   // Required positional argument, in the order of the calls.
   void positional(const std::string& name, std::string& value, const std::string& help);
+  void optional_positional(const std::string& name, std::string& value, const std::string& help);
   // `names` as CLI11 writes them: "--json", "-o,--output".
   void flag(const std::string& names, bool& value, const std::string& help);
   void option(const std::string& names, std::string& value, const std::string& help);
   void option(const std::string& names, uint64_t& value, const std::string& help);
   void option(const std::string& names, double& value, const std::string& help);
   void option(const std::string& names, std::vector<std::string>& value, const std::string& help);
-  // For what the calls above can not express; include <CLI/CLI.hpp> to use it.
-  CLI::App& app();
+  // What follows the options is for another program: parse() stops at the first word that is no option of this
+  // command, and rest() gives that word and all behind it.
+  void stop_at_first_word();
+  std::vector<std::string> rest() const;
 
   // An exit status when the command ends here: help was asked for (0), or the line is wrong (64).
   std::optional<int> parse(int argc, char** argv);

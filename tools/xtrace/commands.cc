@@ -6,6 +6,7 @@ int run_record(int argc, char** argv);
 int run_ls(int argc, char** argv);
 int run_info(int argc, char** argv);
 int run_replay(int argc, char** argv);
+int run_explain(int argc, char** argv);
 
 namespace {
 
@@ -18,6 +19,7 @@ constexpr Command table[] = {
 #ifdef XTRACE_HAVE_REPLAY
     {"replay", "replay recorded launches, clean and under probes, and compare", run_replay},
 #endif
+    {"explain", "say what a reason code of a replay report means", run_explain},
 };
 
 }  // namespace

@@ -29,12 +29,13 @@ struct Site {                  // pair probe
 };
 
 struct SlotLayout {
-  uint64_t headers = 0;        // device addresses
+  uint64_t headers = 0;        // device addresses; 0: plain slots, each with its SlotHead
   uint64_t table = 0;          // 0: stride mode, else SlotEntry[warps]
   uint64_t counters = 0;       // 0: no count probe
   uint64_t slots = 0;          // stride mode: slot of warp w at slots + w * slot_bytes
   uint32_t slot_bytes = 0;     // stride mode: size of a slot, a power of two
-  uint32_t lead_bytes = 0;     // cursor start; at least the largest record
+  uint32_t lead_bytes = 0;     // where the first record stands: behind the SlotHead; in wrapping slots at least the
+                               // largest record
   bool wraps = false;          // see record.h
   uint32_t warps = 0, warps_per_cta = 0;
   uint32_t one_in = 1, seed = 0;     // cta sampling

@@ -3,20 +3,26 @@
 //
 // Trace buffer in device memory (addresses chosen by the replay before the code is spliced, so they are literals in it):
 //
-//   warp headers   WarpHeader[warps]                       warp = cta_linear * warps_per_cta + thread_linear / 32
+//   warp headers   WarpHeader[warps]                       warp = cta_linear * warps_per_cta + thread_linear / 32;
+//                                                          wrapping slots and the `count` probe only
 //   slot table     SlotEntry[warps]                        table mode only
 //   counters       BlockCount[blocks]                      `count` probe only
 //   slots          16-byte chunks; every slot has a power-of-two size and is aligned to it
 //
-// A warp keeps a cursor c that starts at `lead_bytes` and grows by the size of each record; a record begins at
-// slot + (c & (slot size - 1)) and may run past the end of the slot by less than lead_bytes, into the first lead_bytes
-// of the next slot: those bytes of a slot hold records only after the cursor wrapped. So a warp that writes more than
-// was counted overwrites its own oldest records, and `bytes` still says how much it produced. A kernel without loops
-// and calls can not exceed its count and does not wrap (layout.wraps = false): c never passes the slot size.
+// Plain slots (layout.wraps = false) are for launches whose counting replays agree: a slot begins with a SlotHead, the
+// records follow, and the first chunk whose word0 is zero ends them. The buffer is zeroed before the launch, every slot
+// has room for what was counted and the zero chunk, and unmapped memory lies behind the buffer.
+//
+// Wrapping slots are for launches that take another path each time: a warp keeps a cursor c that starts at lead_bytes and
+// grows by the size of each record; a record begins at slot + (c & (slot size - 1)) and may run past the end of the slot
+// by less than lead_bytes, into the first lead_bytes of the next slot: those bytes of a slot hold records only after the
+// cursor wrapped. So a warp that writes more than was counted overwrites its own oldest records, and WarpHeader::bytes
+// still says how much it produced.
 //
 // A record is one or more 16-byte chunks, written by all active lanes with the same contents:
 //
-//   block   { word0, mask, clock_lo, clock_hi }
+//   block   { word0, mask, clock_lo, clock_hi }           clock read at the head of the block, or as near to it as
+//                                                         registers are free
 //   inst    { word0, mask, clock[0], clock[1] } { clock[2] ... clock[5] } ...   one 32-bit clock before each instruction
 //   pair    { word0, mask, clock before, clock after }
 //   edge    { word0, mask, clock_lo, clock_hi }            one half of a pair that spans a branch
@@ -54,6 +60,14 @@ struct SlotEntry {
   uint32_t unused;
 };
 static_assert(sizeof(SlotEntry) == 16);
+
+// First chunk of a plain slot, written by the prologue.
+struct SlotHead {
+  uint32_t place;           // SR_VIRTUALSMID + SR_VIRTID << 16
+  uint32_t start_time_lo;   // low word of GLOBALTIMER, ns
+  uint64_t start_clock;     // SM clock
+};
+static_assert(sizeof(SlotHead) == chunk_bytes);
 
 // Written by the prologue (start_*, sm, hardware_slot) and at every EXIT (bytes, exit_clock_lo).
 struct WarpHeader {

@@ -352,6 +352,7 @@ void busy() {
   *const_cast<volatile int*>(flag) = 1;
   CHECK(cudaDeviceSynchronize());
   scale<<<1, 8, 0, b>>>(data, 2, 8);
+  CHECK(cudaStreamSynchronize(b));  // which no copy waits for
   show("busy", data, 8);
 }
 
@@ -398,16 +399,17 @@ void many() {
   show("many", data, 32);
 }
 
-// 1 GiB, for the speed of a snapshot.
+// 1 GiB that neither repeats nor compresses, for the speed of a snapshot and for a disk that it fills.
 void gigabyte() {
   float* data = nullptr;
   CHECK(cudaMalloc(&data, 1 << 30));
-  std::vector<uint32_t> noise(1 << 20);
-  uint32_t x = 1;
-  for (uint32_t& v : noise) v = x = x * 1664525u + 1013904223u;
-  for (size_t at = 0; at < (1u << 30); at += noise.size() * 4)
-    CHECK(cudaMemcpy(reinterpret_cast<char*>(data) + at, noise.data(), noise.size() * 4,
+  std::vector<uint64_t> noise(1 << 20);
+  uint64_t x = 1;
+  for (size_t at = 0; at < (1u << 30); at += noise.size() * 8) {
+    for (uint64_t& v : noise) v = (x = x * 6364136223846793005u + 1442695040888963407u) ^ (x >> 32);
+    CHECK(cudaMemcpy(reinterpret_cast<char*>(data) + at, noise.data(), noise.size() * 8,
                      cudaMemcpyHostToDevice));
+  }
   scale<<<1, 32>>>(data, 1, 32);
   CHECK(cudaDeviceSynchronize());
   std::printf("gigabyte\n");

@@ -155,8 +155,12 @@ def refused_cases(b):
 def selection(b):
     r = b.record(b.app("plain"), ["--kernel", "scale", "--launches", "1"])
     check("selection: the second launch alone", r.returncode == 7 and [l["ordinal"] for l in recorded(r)] == [1], r.ls)
+    r = b.record(b.app("plain"), ["--launches", "0"])
+    check("selection: the first launch alone, inside which the code is loaded",
+          r.returncode == 7 and [l["ordinal"] for l in recorded(r)] == [0], (r.stderr, r.ls))
     r = b.record(b.app("plain"), ["--scope", "all", "--launches", "0"])
-    check("scope all: memory that nothing points to", kinds(b.info(r, 0)).count("device") == 2, r.ls)
+    check("scope all: memory that nothing points to",
+          len(recorded(r)) == 1 and kinds(b.info(r, 0)).count("device") == 2, (r.stderr, r.ls))
 
 
 def kill_xtrace_half_way(b):
@@ -208,6 +212,9 @@ def full_disk(b):
         r = b.record(b.app("gigabyte"), bundle=mount / "run.xtr")
         check("full disk: the program runs to its end, the recording says why it stopped",
               r.returncode == 3 and r.stdout == "gigabyte\n" and "No space left" in r.stderr, (r.stdout, r.stderr))
+        check("full disk: the launch that did not fit is skipped by name",
+              r.ls is not None and r.ls["state"] == "incomplete" and len(reasons(r)) == 1 and
+              "No space left" in reasons(r)[0], (r.stderr, r.ls))
     finally:
         run(["umount", mount])
 

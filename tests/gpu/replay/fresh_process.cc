@@ -93,9 +93,7 @@ int place(const std::vector<std::string>& spans) {
     add_region(launch, address, std::move(contents),
                spans[i].ends_with(":pool") ? bundle::RegionKind::async_pool : bundle::RegionKind::device);
   }
-  DriverOptions options;
-  options.hold = ranges_to_hold(std::vector{launch.record});
-  Result<std::unique_ptr<Backend>> backend = make_driver_backend(options);
+  Result<std::unique_ptr<Backend>> backend = make_driver_backend(DriverOptions{});
   if (!backend) return fail(backend.error());
   if (Status s = (*backend)->prepare(launch); !s) return fail(s.error());
   const Result<ModuleHandle> module = (*backend)->load(test_cubin());

@@ -101,13 +101,26 @@ void limit_files(uint64_t bytes) {
   ::setrlimit(RLIMIT_FSIZE, &limit);
 }
 
+// What a recorder adds when the bundle can take no more.
+LaunchRecord last_launch(uint64_t ordinal, const std::string& why) {
+  LaunchRecord l;
+  l.ordinal = ordinal;
+  l.kernel = "last";
+  l.status = LaunchStatus::skipped;
+  l.skip_reason = why;
+  return l;
+}
+
 enum : int {
   ok = 0,
   no_writer = 1,
   no_error = 2,
   wrong_error = 3,
   finish_succeeded = 4,
-  wrong_finish_error = 5
+  wrong_finish_error = 5,
+  no_last_launch = 6,
+  nothing_to_give_back = 7,
+  nothing_given_back = 8
 };
 
 TEST(Durability, AFullDiskUnderThePackIsAnErrorAndLeavesAReadableBundle) {
@@ -132,6 +145,36 @@ TEST(Durability, AFullDiskUnderThePackIsAnErrorAndLeavesAReadableBundle) {
   EXPECT_LT(reader->launches().size(), 9u);
   expect_intact(*reader);
   EXPECT_FALSE(fs::exists(dir / "b" / "manifest"));
+}
+
+TEST(Durability, GivingUpGivesRoomBackAndSaysWhy) {
+  const TempDir dir;
+  const pid_t child = spawn([&]() -> int {
+    limit_files(8 * chunk_bytes + 12345);
+    auto writer = BundleWriter::create(dir / "b", sample_environment(), {});
+    if (!writer) return no_writer;
+    for (uint64_t i = 0; i < 3; ++i)
+      if (!add(**writer, i)) return wrong_error;
+    const uint64_t needed = (*writer)->stored_bytes();
+    // Of no launch that will be finished; the error comes from this call or from the next.
+    [[maybe_unused]] const auto memory = (*writer)->put_memory(noise(8 * chunk_bytes, 7));
+    const Status s = add(**writer, 3);
+    if (s) return no_error;
+    if ((*writer)->stored_bytes() == needed) return nothing_to_give_back;
+    if (!(*writer)->give_up(last_launch(1000, s.error().message))) return no_last_launch;
+    if ((*writer)->stored_bytes() != needed) return nothing_given_back;
+    return add(**writer, 1001) || (*writer)->finish({}) ? finish_succeeded : ok;
+  });
+  ASSERT_EQ(exit_status(child), ok);
+  auto reader = must(BundleReader::open(dir / "b"));
+  EXPECT_EQ(reader->info().state, BundleState::incomplete);
+  ASSERT_EQ(reader->launches().size(), 4u);
+  const LaunchRecord last = reader->launches().back();
+  EXPECT_EQ(last.ordinal, 1000u);
+  EXPECT_EQ(last.status, LaunchStatus::skipped);
+  EXPECT_THAT(last.skip_reason, HasSubstr("can not write"));
+  EXPECT_LT(fs::file_size(dir / "b" / "pack"), 5 * chunk_bytes);  // three launches: 4.5 chunks
+  EXPECT_EQ(must(reader->memory(reader->launches()[2].regions[0].after, image_bytes)), image(3));
 }
 
 TEST(Durability, AFullDiskUnderLaunchesIsAnErrorAndLeavesAReadableBundle) {

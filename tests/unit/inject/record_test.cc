@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,6 +58,11 @@ class Record : public testing::Test {
     setenv("TMPDIR", directory_.c_str(), 1);
     unsetenv("CUDA_INJECTION64_PATH");
     for (const auto& [name, value] : environment_) setenv(name.c_str(), value.c_str(), 1);
+    if (largest_file_ != 0) {
+      signal(SIGXFSZ, SIG_IGN);  // inherited: a write fails as on a full disk
+      const rlimit limit{largest_file_, largest_file_};
+      setrlimit(RLIMIT_FSIZE, &limit);
+    }
     std::vector<char*> argv;
     for (std::string& a : command) argv.push_back(a.data());
     argv.push_back(nullptr);
@@ -88,6 +94,7 @@ class Record : public testing::Test {
 
   fs::path directory_;
   std::vector<std::pair<std::string, std::string>> environment_;
+  uint64_t largest_file_ = 0;  // 0 = no limit
 };
 
 std::vector<float> floats_of(const Recording& run, const std::vector<Hash128>& chunks, uint64_t size) {
@@ -214,6 +221,31 @@ TEST_F(Record, ACubinThatComesInsideTheLaunchIsFoundAtItsEnd) {
   ASSERT_EQ(variables.launches().size(), 1u);
   EXPECT_THAT(variables.launches()[0].skip_reason,
               HasSubstr("code: its cubin came inside the launch itself"));
+}
+
+TEST_F(Record, ACubinThatComesInsideTheLastLaunchAskedForIsFound) {
+  const Recording run = record("late_plain", {"--launches", "0"});
+  EXPECT_EQ(run.status, 7) << run.err;
+  ASSERT_EQ(run.launches().size(), 1u);
+  EXPECT_EQ(run.launches()[0].status, LaunchStatus::recorded) << run.launches()[0].skip_reason;
+}
+
+TEST_F(Record, AFullDiskIsTheReasonOfTheLastLaunch) {
+  largest_file_ = 100'000;
+  const Recording run = record("noisy");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_EQ(run.out, "noisy\n") << "the program must run as ever";
+  EXPECT_THAT(run.err, HasSubstr("incomplete, 1 launches recorded, 1 skipped"));
+  EXPECT_THAT(run.err, HasSubstr("File too large\n  hint: free space"));
+  ASSERT_NE(run.reader, nullptr) << run.err;
+  EXPECT_EQ(run.reader->info().state, bundle::BundleState::incomplete);
+  ASSERT_EQ(run.launches().size(), 2u);
+  EXPECT_EQ(run.launches()[0].status, LaunchStatus::recorded);
+  EXPECT_EQ(floats_of(run, run.launches()[0].regions[0].after, 32), std::vector<float>(8, 2.0f));
+  EXPECT_EQ(run.launches()[1].kernel, "scale");
+  EXPECT_EQ(run.launches()[1].status, LaunchStatus::skipped);
+  EXPECT_THAT(run.launches()[1].skip_reason, HasSubstr("bundle: can not write"));
+  EXPECT_THAT(run.launches()[1].skip_reason, HasSubstr("File too large"));
 }
 
 TEST_F(Record, CapturedAndGraphLaunchesAreSkippedByName) {

@@ -55,12 +55,12 @@ wire::SlotLayout some_layout(const LaunchShape& shape, bool table, bool wraps) {
   wire::SlotLayout l;
   l.warps_per_cta = warps_per_cta(shape);
   l.warps = static_cast<uint32_t>(shape.grid.count()) * l.warps_per_cta;
-  l.headers = 0x100000000000;
+  l.headers = wraps ? 0x100000000000 : 0;
   l.table = table ? 0x100000100000 : 0;
   l.counters = 0x100000200000;
   l.slots = 0x100000400000;
   l.slot_bytes = table ? 0 : 4096;
-  l.lead_bytes = 1024;
+  l.lead_bytes = wraps ? 1024 : 16;
   l.wraps = wraps;
   return l;
 }

@@ -42,6 +42,17 @@ TEST(SlotPlan, UnequalSlotsByTable) {
   EXPECT_LE(ranges.back().second + 1024, 0x100000200000 + p.total_bytes);
 }
 
+TEST(SlotPlan, PlainSlotsCarryTheirHeads) {
+  const std::vector<uint32_t> bytes(100, 32);
+  SlotPlan p = plan_slots(bytes, 16, false, 1 << 20);
+  EXPECT_EQ(p.layout.slot_bytes, 64u);   // head, two records, the zero chunk
+  EXPECT_EQ(p.layout.lead_bytes, sizeof(wire::SlotHead));
+  place(p, 0x100000000000);
+  EXPECT_EQ(p.layout.headers, 0u);
+  EXPECT_NE(p.layout.slots, 0u);
+  EXPECT_LE(p.layout.slots + 100 * 64, 0x100000000000 + p.total_bytes);
+}
+
 TEST(SlotPlan, Counters) {
   SlotPlan p = plan_counters(10, 3);
   place(p, 0x200000);

@@ -79,13 +79,16 @@ TEST(Splice, EveryFixtureUnderEveryProbe) {
   EXPECT_GE(spliced_kernels, 13 * configs.size());
 }
 
-TEST(Splice, NonWrappingSlots) {
-  for (const char* name : {"saxpy", "transpose", "warp_scan", "histogram"})
+TEST(Splice, PlainSlots) {
+  for (const char* name : {"saxpy", "transpose", "warp_scan", "histogram", "sgemm", "spmv", "switch"})
     for (ProbeKind probe : {ProbeKind::count, ProbeKind::block, ProbeKind::inst}) {
       const Kernel k = fixture_kernel(name);
-      const auto spliced =
-          splice(k.cubin, k.name, small_shape(), plan_of(probe), some_layout(small_shape(), false, false));
-      ASSERT_TRUE(spliced) << name << ": " << spliced.error().to_string();
+      wire::SlotLayout l = some_layout(small_shape(), false, probe == ProbeKind::count);
+      for (uint64_t slots : {l.slots, uint64_t{0x1000fff00000}}) {   // in one 4 GiB window, and across its end
+        l.slots = slots;
+        const auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(probe), l);
+        ASSERT_TRUE(spliced) << name << ": " << spliced.error().to_string();
+      }
     }
 }
 

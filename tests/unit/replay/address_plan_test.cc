@@ -181,15 +181,5 @@ TEST(CopySpans, JoinNeighboursAndLeaveOutTheRest) {
   EXPECT_TRUE(copy_spans(p.runs[0], regions, {false, false, false, false}, 0x1000).empty());
 }
 
-TEST(RangesToHold, MergeOverLaunchesAndSkipTheUnplannable) {
-  std::vector<bundle::LaunchRecord> launches(3);
-  launches[0].regions = {region(0x7e0000000000, 16)};
-  launches[1].regions = {region(0x7e0000000000 + 512 * MiB, GiB), region(0x500000000, 16)};
-  launches[2].regions = {region(0x900000000000, 16)};
-  EXPECT_THAT(ranges_to_hold(launches),
-              ElementsAre(AddressSpan{0x500000000, 0x500000000 + GiB},
-                          AddressSpan{0x7e0000000000, 0x7e0000000000 + 1536 * MiB}));
-}
-
 }  // namespace
 }  // namespace xtrace::replay

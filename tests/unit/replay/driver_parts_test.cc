@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "replay/driver/address_holder.h"
 #include "replay/driver/launch_attributes.h"
+#include "replay/driver/own_mappings.h"
 #include "tests/unit/replay/launch_builder.h"
 
 namespace xtrace::replay {
@@ -13,57 +13,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
-
-constexpr uint64_t MiB = 1ull << 20;
-// Nothing of a Linux process lies here, with or without ASLR.
-constexpr uint64_t quiet = 0x300000000000;
-
-bool is_free(uint64_t address) {
-  void* got = mmap(reinterpret_cast<void*>(address), 4096, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  if (got == MAP_FAILED) return false;
-  munmap(got, 4096);
-  return true;
-}
-
-TEST(AddressHolder, HoldsAndGivesBackInPieces) {
-  {
-    AddressHolder holder;
-    EXPECT_EQ(holder.hold({quiet, quiet + 256 * MiB}), 256 * MiB);
-    EXPECT_FALSE(is_free(quiet));
-    EXPECT_FALSE(is_free(quiet + 128 * MiB));
-    holder.release({quiet + 64 * MiB, quiet + 128 * MiB});
-    EXPECT_TRUE(is_free(quiet + 64 * MiB));
-    EXPECT_FALSE(is_free(quiet + 63 * MiB));
-    EXPECT_FALSE(is_free(quiet + 128 * MiB));
-    EXPECT_EQ(holder.held_bytes(), 192 * MiB);
-    EXPECT_THAT(holder.pieces(), ElementsAre(AddressSpan{quiet, quiet + 64 * MiB},
-                                             AddressSpan{quiet + 128 * MiB, quiet + 256 * MiB}));
-  }
-  EXPECT_TRUE(is_free(quiet));
-}
-
-TEST(AddressHolder, NeverReplacesAMapping) {
-  void* mine = mmap(reinterpret_cast<void*>(quiet + 70 * MiB), 4096, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  ASSERT_NE(mine, MAP_FAILED);
-  *static_cast<int*>(mine) = 42;
-  AddressHolder holder;
-  EXPECT_EQ(holder.hold({quiet, quiet + 256 * MiB}), 192 * MiB);
-  EXPECT_EQ(*static_cast<int*>(mine), 42);
-  EXPECT_FALSE(is_free(quiet));
-  EXPECT_TRUE(is_free(quiet + 64 * MiB));
-  EXPECT_THAT(mapping_neighbours(read_own_mappings(), {quiet + 64 * MiB, quiet + 128 * MiB}),
-              StartsWith("taken by 0x300004600000-0x300004601000 anonymous"));
-  munmap(mine, 4096);
-}
-
-TEST(AddressHolder, LeavesTheDriversOwnLowRangeAlone) {
-  AddressHolder holder;
-  holder.hold({0x1f0000000, 0x410000000});
-  for (const AddressSpan& p : holder.pieces()) EXPECT_FALSE(p.overlaps(driver_low_range));
-  EXPECT_EQ(holder.held_bytes(), 0x20000000u);
-}
 
 TEST(MappingNeighbours, NamesWhoIsThereOrNear) {
   const std::string maps =
@@ -77,6 +26,18 @@ TEST(MappingNeighbours, NamesWhoIsThereOrNear) {
             "anonymous "
             "above");
   EXPECT_THAT(mapping_neighbours(maps, {0xb0000, 0xc0000}), HasSubstr("[heap] below, none above"));
+}
+
+// Nothing of a Linux process lies at this address, with or without ASLR.
+TEST(MappingNeighbours, SeesAMappingOfThisProcess) {
+  const AddressSpan around{0x300004000000, 0x300008000000};
+  EXPECT_THAT(mapping_neighbours(read_own_mappings(), around), StartsWith("no host mapping overlaps it"));
+  void* mine = mmap(reinterpret_cast<void*>(0x300004600000), 4096, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_NE(mine, MAP_FAILED);
+  EXPECT_THAT(mapping_neighbours(read_own_mappings(), around),
+              StartsWith("taken by 0x300004600000-0x300004601000 anonymous"));
+  munmap(mine, 4096);
 }
 
 bundle::LaunchAttribute attribute(uint32_t id, uint32_t word, const char* name = "") {

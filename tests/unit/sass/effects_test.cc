@@ -406,6 +406,7 @@ TEST(Effects, SchedulingOnSm90) {
       {"DEPBAR", {0x000080000000791a, 0x000fe20000000000}, true, LateQueue::none, false},
       {"LEPC", {0x000000001014794e, 0x000fce0000000000}, true, LateQueue::none, false},
       {"BRA", {0x0000000000107947, 0x000ff40003800000}, false, LateQueue::branch, true},
+      {"BSSY", {0x000005a000007945, 0x000fe20003800000}, false, LateQueue::branch, false},
       {"BSYNC", {0x0000000000007941, 0x000fea0003800000}, false, LateQueue::branch, true},
       {"WARPSYNC", {0x0000000019007348, 0x000fe20003800000}, false, LateQueue::branch, true},
       {"YIELD", {0x0000000000007946, 0x000fe20003800000}, false, LateQueue::branch, true},

@@ -55,7 +55,7 @@ Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& r
   replay::Backend& backend = e.c.backend;
   XT_TRY_STATUS(run.buffer->clear(true));
   XT_TRY_STATUS(run_restored(backend, run.module));
-  XT_TRY(const Bytes header_bytes, run.buffer->headers());
+  XT_TRY(const Bytes header_bytes, run.buffer->headers(map));
   const std::vector<wire::WarpHeader> headers = header_array(header_bytes);
   const bundle::LaunchRecord& launch = e.c.launch.record;
   const double ghz = trace::ClockModel::estimate_ghz(map.layout, headers).value_or(0);

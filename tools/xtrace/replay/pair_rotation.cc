@@ -118,7 +118,7 @@ class Rotation {
   }
 
   Status decode(const instrument::Spliced& spliced, uint32_t pc) {
-    XT_TRY(const Bytes headers, buffer_.headers());
+    XT_TRY(const Bytes headers, buffer_.headers(spliced.map));
     uint64_t begun = 0, with_other_count = 0;
     trace::DecodeOptions options{buffer_.table(), false, {}};
     XT_TRY(const trace::DecodeSummary summary,
@@ -172,7 +172,7 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
   out.sites_left_out = sites.left_out;
   XT_TRY(const auto buffer,
          TraceBuffer::create(c.backend, slot_bytes(c, counts, out.one_in, options.seed),
-                             c.splicer.largest_record(instrument::ProbeKind::pair), c.splicer.cyclic()));
+                             c.splicer.largest_record(instrument::ProbeKind::pair), !counts.stable));
   Rotation rotation(c, counts, options, clean, *buffer, out);
   Progress progress("pair sites", sites.pcs.size(), !options.quiet);
   for (uint32_t pc : sites.pcs) {

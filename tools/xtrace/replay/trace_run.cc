@@ -5,13 +5,15 @@
 #include "diff/memory_diff.h"
 #include "replay/address_plan.h"
 #include "trace/invariants.h"
+#include "trace/plain_slots.h"
 
 namespace xtrace::cli {
 namespace {
 
 constexpr uint64_t stride_budget = 8ull << 30;     // equal slots up to here, else one size a warp
 constexpr uint64_t left_free = 1ull << 30;         // device memory that trace buffers never take
-constexpr uint64_t read_ahead = 64ull << 20;
+constexpr uint64_t read_whole = 4ull << 30;        // host memory for a buffer
+constexpr uint64_t read_ahead = 64ull << 20;       // for larger ones, at a time
 
 trace::TraceKind trace_kind(instrument::ProbeKind probe) {
   switch (probe) {
@@ -69,12 +71,14 @@ TraceBuffer::~TraceBuffer() {
 Status TraceBuffer::clear(bool slots_too) {
   ahead_.clear();
   const wire::SlotLayout& l = plan_.layout;
-  XT_TRY_STATUS(backend_.fill(DevPtr{l.headers}, uint64_t{l.warps} * sizeof(wire::WarpHeader), 0));
-  if (!slots_too) return {};
+  if (l.headers != 0)
+    XT_TRY_STATUS(backend_.fill(DevPtr{l.headers}, uint64_t{l.warps} * sizeof(wire::WarpHeader), 0));
+  if (!slots_too && l.headers != 0) return {};   // in plain slots a zero chunk ends the records
   return backend_.fill(DevPtr{l.slots}, buffer_.value + plan_.total_bytes - l.slots, 0);
 }
 
-Result<Bytes> TraceBuffer::headers() {
+Result<Bytes> TraceBuffer::headers(const wire::AddressMap& map) {
+  if (plan_.layout.headers == 0) return trace::plain_slot_headers(map, reader(), plan_.entries);
   return backend_.read(DevPtr{plan_.layout.headers}, uint64_t{plan_.layout.warps} * sizeof(wire::WarpHeader));
 }
 
@@ -85,8 +89,11 @@ trace::DeviceReader TraceBuffer::reader() {
     if (!inside) {
       if (address < buffer_.value || address > end || bytes > end - address)
         return internal("records outside the trace buffer: {} bytes at {:#x}", bytes, address);
-      ahead_at_ = address;
-      XT_TRY(ahead_, backend_.read(DevPtr{address}, std::min(std::max(bytes, read_ahead), end - address)));
+      // Slots of a table lie in any order: a buffer that fits is read whole.
+      const bool whole = plan_.total_bytes <= read_whole;
+      ahead_at_ = whole ? buffer_.value : address;
+      XT_TRY(ahead_, backend_.read(DevPtr{ahead_at_},
+                                   whole ? plan_.total_bytes : std::min(std::max(bytes, read_ahead), end - address)));
     }
     return ByteView(ahead_).subspan(address - ahead_at_, bytes);
   };
@@ -183,7 +190,7 @@ Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::Probe
   run->kind = trace_kind(probe);
   const std::vector<uint32_t>& bytes =
       probe == instrument::ProbeKind::inst ? counts.inst_bytes : counts.block_bytes;
-  XT_TRY(run->buffer, TraceBuffer::create(c.backend, bytes, c.splicer.largest_record(probe), c.splicer.cyclic()));
+  XT_TRY(run->buffer, TraceBuffer::create(c.backend, bytes, c.splicer.largest_record(probe), !counts.stable));
   XT_TRY(run->spliced, c.splicer.splice({probe, {}, one_in, seed}, run->buffer->layout()));
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
@@ -193,7 +200,7 @@ Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::Probe
   run->semantics = base_evidence(c);
   if (compare) XT_TRY_STATUS(compare_now(c, run->module, run->semantics));
 
-  XT_TRY(run->headers, run->buffer->headers());
+  XT_TRY(run->headers, run->buffer->headers(run->spliced.map));
   run->aggregate.emplace(run->spliced.map, run->kind);
   trace::InvariantChecker invariants(run->spliced.map, run->kind);
   std::vector<uint64_t> counted(bytes.begin(), bytes.end());

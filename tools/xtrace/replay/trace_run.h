@@ -29,7 +29,7 @@ class TraceBuffer {
   std::span<const wire::SlotEntry> table() const { return plan_.entries; }
   uint64_t bytes() const { return plan_.total_bytes; }
   Status clear(bool slots_too);               // before each decoded launch
-  Result<Bytes> headers();
+  Result<Bytes> headers(const wire::AddressMap& map);
   trace::DeviceReader reader();               // reads ahead in large pieces
 
  private:

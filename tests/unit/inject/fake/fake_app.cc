@@ -24,10 +24,10 @@ std::vector<char> image_of(const std::string& name) {
                    std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (bytes.empty()) std::abort();
-  std::vector<char> out(8);
   const uint64_t size = bytes.size();
-  std::memcpy(out.data(), &size, 8);
-  out.insert(out.end(), bytes.begin(), bytes.end());
+  std::vector<char> out(sizeof size + bytes.size());
+  std::memcpy(out.data(), &size, sizeof size);
+  std::memcpy(out.data() + sizeof size, bytes.data(), bytes.size());
   return out;
 }
 
@@ -207,6 +207,20 @@ void killed() {
   raise(SIGKILL);
 }
 
+// Two launches: one over memory that fits a small disk, one over a megabyte that does not compress.
+void noisy() {
+  const CUfunction f = function("plain", "scale");
+  scale(f, floats(8, 1.0f), 2.0f, 8);
+  std::vector<uint64_t> noise(1 << 17);
+  uint64_t x = 1;
+  for (uint64_t& v : noise) v = (x = x * 6364136223846793005u + 1442695040888963407u) ^ (x >> 32);
+  CUdeviceptr data = 0;
+  cuMemAlloc(&data, noise.size() * 8);
+  cuMemcpyHtoD(data, noise.data(), noise.size() * 8);
+  scale(f, data, 2.0f, 8);
+  std::printf("noisy\n");
+}
+
 void none() {}
 
 const std::map<std::string, std::function<void()>> scenarios = {
@@ -225,6 +239,7 @@ const std::map<std::string, std::function<void()>> scenarios = {
     {"forked", forked},
     {"early_exit", early_exit},
     {"killed", killed},
+    {"noisy", noisy},
     {"none", none},
 };
 

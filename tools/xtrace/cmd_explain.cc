@@ -1,0 +1,32 @@
+// xtrace explain: what a reason code of a replay report means (diff/reasons.def).
+#include <algorithm>
+
+#include "diff/verdict.h"
+#include "tools/xtrace/command_line.h"
+#include "tools/xtrace/render_error.h"
+
+namespace xtrace::cli {
+
+int run_explain(int argc, char** argv) {
+  std::string code;
+  CommandLine line("explain", {{"xtrace explain output-diverged", "what this reason means, how it is found, what to do"},
+                               {"xtrace explain", "every code, one line each"}});
+  line.optional_positional("CODE", code, "reason code, as a replay report shows it; all of them when left out");
+  if (const auto status = line.parse(argc, argv)) return *status;
+
+  const auto reasons = diff::all_reasons();
+  if (code.empty()) {
+    size_t width = 0;
+    for (const diff::ReasonInfo& r : reasons) width = std::max(width, r.code.size());
+    for (const diff::ReasonInfo& r : reasons)
+      fmt::print("{:<{}}  {:<9}  {:<7}  {}\n", r.code, width, diff::name_of(r.aspect), diff::name_of(r.effect), r.meaning);
+    return 0;
+  }
+  const diff::ReasonInfo* reason = diff::find_reason(code);
+  if (reason == nullptr)
+    return report("explain", with_hint(bad_input("no reason code '{}'", code), "list them with: xtrace explain").value());
+  fmt::print("{}", diff::explain(*reason));
+  return 0;
+}
+
+}  // namespace xtrace::cli
