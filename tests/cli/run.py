@@ -101,8 +101,8 @@ def check_overview(xtrace, directory):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--xtrace", required=True)
-    parser.add_argument("--make-bundle", required=True)
+    parser.add_argument("--xtrace", required=True, type=os.path.abspath)
+    parser.add_argument("--make-bundle", required=True, type=os.path.abspath)
     parser.add_argument("--update", action="store_true")
     args = parser.parse_args()
     bad = []
