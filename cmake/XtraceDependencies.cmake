@@ -1,5 +1,5 @@
 # Everything comes from Debian 12 (tools/dev setup). Cap'n Proto, kj and zstd are linked statically so that a build
-# made here runs on a machine that lacks them; fmt and spdlog are used header-only.
+# made here runs on a machine that lacks them; fmt is compiled into xtrace_base, spdlog is used header-only there.
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)

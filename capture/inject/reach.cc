@@ -1,6 +1,7 @@
 #include "capture/inject/reach.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -73,6 +74,38 @@ std::vector<KnownRegion*> RegionTable::selected() {
   return out;
 }
 
+std::vector<AddressRange> RegionTable::ranges() const {
+  std::vector<AddressRange> out;
+  for (const auto& [begin, region] : by_begin_) out.push_back({begin, region.end()});
+  return out;
+}
+
+std::vector<AddressRange> mapped_ranges(std::string_view maps_text) {
+  std::vector<AddressRange> out;
+  while (!maps_text.empty()) {
+    const std::string_view line = maps_text.substr(0, maps_text.find('\n'));
+    maps_text.remove_prefix(std::min(maps_text.size(), line.size() + 1));
+    AddressRange r;
+    const char* end = line.data() + line.size();
+    const auto [dash, e1] = std::from_chars(line.data(), end, r.begin, 16);
+    if (e1 != std::errc() || dash == end || *dash != '-') continue;
+    if (std::from_chars(dash + 1, end, r.end, 16).ec != std::errc() || r.end <= r.begin) continue;
+    if (!out.empty() && out.back().end == r.begin)
+      out.back().end = r.end;
+    else
+      out.push_back(r);
+  }
+  return out;
+}
+
+bool WordScanner::mapped(uint64_t address) {
+  if (mapped_source_) mapped_ = std::exchange(mapped_source_, {})();
+  if (mapped_.empty()) return true;
+  const auto it = std::upper_bound(mapped_.begin(), mapped_.end(), address,
+                                   [](uint64_t value, const AddressRange& r) { return value < r.begin; });
+  return it != mapped_.begin() && address < std::prev(it)->end;
+}
+
 void WordScanner::refresh() {
   if (seen_version_ == table_.version_) return;
   seen_version_ = table_.version_;
@@ -107,6 +140,7 @@ void WordScanner::scan(ByteView words, uint64_t stride, std::vector<KnownRegion*
     const uint64_t page = v >> 16;
     if (page == last_unknown_page) continue;
     last_unknown_page = page;
+    if (!mapped(v)) continue;
     if (asked_pages_.size() >= unknown_limit) {
       if (!asked_pages_.contains(page)) unknown_overflow_ = true;
       continue;

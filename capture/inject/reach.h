@@ -7,8 +7,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -16,6 +18,10 @@
 #include "capture/bundle/launch_record.h"
 
 namespace xtrace::inject {
+
+struct AddressRange {
+  uint64_t begin = 0, end = 0;
+};
 
 struct KnownRegion {
   uint64_t begin = 0, size = 0;
@@ -41,6 +47,7 @@ class RegionTable {
 
   uint64_t selected_bytes() const { return selected_bytes_; }
   std::vector<KnownRegion*> selected();  // by address
+  std::vector<AddressRange> ranges() const;  // of all regions, by address
 
  private:
   friend class WordScanner;
@@ -50,10 +57,16 @@ class RegionTable {
   uint64_t selected_bytes_ = 0, version_ = 0;
 };
 
+// The ranges of a /proc/<pid>/maps text, joined where they touch, in order.
+std::vector<AddressRange> mapped_ranges(std::string_view maps_text);
+
 // Collects, from words, regions of a table and addresses that nobody knows but that the driver may.
 class WordScanner {
  public:
-  explicit WordScanner(RegionTable& table) : table_(table) {}
+  // `mapped` is called before the first unknown address is reported, and gives the ranges (in order, disjoint) in
+  // which there can be any; none = everywhere.
+  explicit WordScanner(RegionTable& table, std::function<std::vector<AddressRange>()> mapped = {})
+      : table_(table), mapped_source_(std::move(mapped)) {}
 
   // Every 8-byte word at offsets 0, stride, 2*stride...; stride is 8 for memory (allocations are 256-byte
   // aligned) and 4 for parameter blocks. Fresh regions are appended.
@@ -79,8 +92,11 @@ class WordScanner {
     KnownRegion* region;
   };
   void refresh();
+  bool mapped(uint64_t address);
 
   RegionTable& table_;
+  std::function<std::vector<AddressRange>()> mapped_source_;  // empty once it was asked
+  std::vector<AddressRange> mapped_;
   uint64_t seen_version_ = UINT64_MAX;
   std::vector<Interval> intervals_;  // of the table, by address
   std::unordered_set<uint64_t> asked_pages_;

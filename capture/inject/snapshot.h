@@ -29,7 +29,10 @@ class Snapshot {
  public:
   Snapshot(const DriverApi& api, DeviceReader& reader, bundle::BundleWriter& writer,
            std::function<void(const std::string&)> warn)
-      : api_(api), reader_(reader), writer_(writer), warn_(std::move(warn)), scanner_(table_) {}
+      : api_(api), reader_(reader), writer_(writer), warn_(std::move(warn)),
+        scanner_(table_, [this] { return where_memory_can_be(); }) {}
+  Snapshot(const Snapshot&) = delete;
+  Snapshot& operator=(const Snapshot&) = delete;
 
   // The device must be idle. Errors: `unsupported` and `device` concern this launch ("<class>: <details>");
   // every other kind is the bundle's.
@@ -43,6 +46,7 @@ class Snapshot {
     std::vector<Hash128> before, after;
     bool dropped = false;  // turned out to be no memory of the launch
   };
+  std::vector<AddressRange> where_memory_can_be();
   bool ask(uint64_t address, std::vector<KnownRegion*>& fresh);
   Result<bool> usable(const KnownRegion& region);
   Status store(const KnownRegion& region, std::vector<Hash128>& chunks, std::vector<KnownRegion*>* fresh);

@@ -19,43 +19,86 @@ bool is_edge(const sass::Effects& fx) {
 
 using Shape = Holder::Shape;
 
-Status plain_site(ProbeContext& c, uint32_t site, InstIndex i) {
-  XT_TRY(const Holder h, c.scratch.holder(i, i + 1, {Shape::quad, Shape::two_pairs, Shape::pair}, std::nullopt));
-  const uint32_t word0 = wire::word0(wire::RecordKind::pair, site);
-  // The clocks stand in words 2 and 3; a pair of registers holds them alone and then word0 and mask.
-  const unsigned clocks = h.shape == Shape::pair ? 0 : 2;
-  put(c.out.before[i], enc::cs2r32(h.r(clocks), enc::sr_clock_lo));
-  Sequence& seq = c.out.after[i];
-  put(seq, enc::cs2r32(h.r(clocks + 1), enc::sr_clock_lo), {.stall = h.shape == Shape::pair ? vector_to_memory : 1});
-  bump_cursor(c, seq, wire::chunk_bytes);
-  if (h.shape == Shape::pair) store_words(c, seq, h, 2, 8);
+// A pair exists to leave the kernel as it is: a site without free registers is refused, not paid for with occupancy.
+tl::unexpected<Error> no_registers(const ProbeContext& c, InstIndex i) {
+  return unsupported("too few registers are free at {}", where(c.code, i));
+}
+
+// word0 and mask into the record whose other words are stored, one or two at a time.
+void store_header(ProbeContext& c, Sequence& seq, const Holder& h, uint32_t word0) {
+  if (h.shape == Shape::single) {
+    put(seq, enc::mov_imm(h.r(0), word0), {.stall = vector_to_memory});
+    store_words(c, seq, h, 1, 0);
+    put(seq, enc::vote_any_active(h.r(0)), {.stall = vector_to_memory});
+    store_words(c, seq, h, 1, 4);
+    return;
+  }
   put(seq, enc::mov_imm(h.r(0), word0));
   put(seq, enc::vote_any_active(h.r(1)), {.stall = vector_to_memory});
-  store_words(c, seq, h, h.shape == Shape::pair ? 2 : 4, 0);
+  store_words(c, seq, h, 2, 0);
+}
+
+Status plain_site(ProbeContext& c, uint32_t site, InstIndex i) {
+  const uint32_t word0 = wire::word0(wire::RecordKind::pair, site);
+  Sequence& before = c.out.before[i];
+  Sequence& seq = c.out.after[i];
+  if (auto h = c.scratch.try_holder(i, i + 1, {Shape::quad, Shape::two_pairs}, std::nullopt)) {
+    put(before, enc::cs2r32(h->r(2), enc::sr_clock_lo));
+    put(seq, enc::cs2r32(h->r(3), enc::sr_clock_lo));
+    bump_cursor(c, seq, wire::chunk_bytes);
+    put(seq, enc::mov_imm(h->r(0), word0));
+    put(seq, enc::vote_any_active(h->r(1)), {.stall = vector_to_memory});
+    store_words(c, seq, *h, 4, 0);
+  } else if (auto two = c.scratch.try_holder(i, i + 1, {Shape::pair}, std::nullopt)) {
+    put(before, enc::cs2r32(two->r(0), enc::sr_clock_lo));
+    put(seq, enc::cs2r32(two->r(1), enc::sr_clock_lo), {.stall = vector_to_memory});
+    bump_cursor(c, seq, wire::chunk_bytes);
+    store_words(c, seq, *two, 2, 8);
+    store_header(c, seq, *two, word0);
+  } else {
+    // Two registers that need not be neighbours; only the first is held across the instruction.
+    const auto first = c.scratch.try_holder(i, i + 1, {Shape::single}, std::nullopt);
+    if (!first) return no_registers(c, i);
+    const auto second = c.scratch.try_holder(i + 1, i + 1, {Shape::single}, first);
+    if (!second || second->reg[0] == first->reg[0]) return no_registers(c, i);
+    put(before, enc::cs2r32(first->r(0), enc::sr_clock_lo));
+    put(seq, enc::cs2r32(second->r(0), enc::sr_clock_lo), {.stall = vector_to_memory});
+    bump_cursor(c, seq, wire::chunk_bytes);
+    store_words(c, seq, *first, 1, 8);
+    store_words(c, seq, *second, 1, 12);
+    store_header(c, seq, *first, word0);
+  }
   // Before this site's next store: a branch back (5 cycles or more) and the two clocks.
   bump_address(c, seq, wire::chunk_bytes, 5 + 1 + least_head_cycles);
   return {};
 }
 
-// One record with one clock; returns the cycles between the clock and the end of the sequence.
+// One record with one clock; gives the cycles between the clock and the end of the sequence.
 Status edge_record(ProbeContext& c, wire::RecordKind kind, uint32_t site, InstIndex i, unsigned& overhead) {
-  XT_TRY(const Holder h, c.scratch.holder(i, i, {Shape::quad, Shape::two_pairs, Shape::pair}, std::nullopt));
+  const auto h = c.scratch.try_holder(i, i, {Shape::quad, Shape::two_pairs, Shape::pair, Shape::single}, std::nullopt);
+  if (!h) return no_registers(c, i);
   const uint32_t word0 = wire::word0(kind, site);
+  const bool whole = h->shape == Shape::quad || h->shape == Shape::two_pairs;
   Sequence seq;
   bump_cursor(c, seq, wire::chunk_bytes);
-  if (h.shape != Shape::pair) {
-    put(seq, enc::mov_imm(h.r(0), word0));
-    put(seq, enc::vote_any_active(h.r(1)));
+  if (whole) {
+    put(seq, enc::mov_imm(h->r(0), word0));
+    put(seq, enc::vote_any_active(h->r(1)));
   }
   const unsigned before_clock = least_cycles(seq);
-  put(seq, enc::cs2r64(h.r(h.shape == Shape::pair ? 0 : 2), enc::sr_clock_lo), {.stall = vector_to_memory});
-  if (h.shape == Shape::pair) {
-    store_words(c, seq, h, 2, 8);
-    put(seq, enc::mov_imm(h.r(0), word0));
-    put(seq, enc::vote_any_active(h.r(1)), {.stall = vector_to_memory});
-    store_words(c, seq, h, 2, 0);
+  if (whole) {
+    put(seq, enc::cs2r64(h->r(2), enc::sr_clock_lo), {.stall = vector_to_memory});
+    store_words(c, seq, *h, 4, 0);
+  } else if (h->shape == Shape::pair) {
+    put(seq, enc::cs2r64(h->r(0), enc::sr_clock_lo), {.stall = vector_to_memory});
+    store_words(c, seq, *h, 2, 8);
+    store_header(c, seq, *h, word0);
   } else {
-    store_words(c, seq, h, 4, 0);
+    put(seq, enc::cs2r32(h->r(0), enc::sr_clock_lo), {.stall = vector_to_memory});
+    store_words(c, seq, *h, 1, 8);
+    put(seq, enc::cs2r32(h->r(0), enc::sr_clock_hi), {.stall = vector_to_memory});
+    store_words(c, seq, *h, 1, 12);
+    store_header(c, seq, *h, word0);
   }
   // Until the next store, which may be the other half's right behind this instruction.
   bump_address(c, seq, wire::chunk_bytes, stall_cycles(c.code, i, i + 1) + least_head_cycles);

@@ -11,6 +11,9 @@ namespace enc = sass::enc;
 using namespace latency;
 
 constexpr BitRange guard_field = bits(15, 12);   // guard predicate and its negation [sass.md 1.1]
+// Records are written once and read by the host: they should go before the kernel's own lines (docs/performance.md).
+constexpr BitRange cache_policy_field = bits(86, 84);
+constexpr uint64_t evict_first = 0;              // [sass.md 3.1]
 constexpr uint8_t lut_and_or = 0xea;             // (a & b) | c
 
 constexpr std::array bodies = {
@@ -52,6 +55,7 @@ void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words
     const enc::Size size = n == 4 ? enc::Size::b128 : n == 2 ? enc::Size::b64 : enc::Size::b32;
     XT_CHECK(n != 3, "a store of three words");
     sass::RawInst w = enc::stg({c.scratch.uniform().address, enc::RZ, static_cast<int32_t>(offset + 4 * k)}, h.r(k), size);
+    set_bits(w, cache_policy_field, evict_first);
     if (guard) w = enc::with_guard(w, *guard);
     put(seq, w, {.stall = scoreboard_visible, .read_barrier = h.scoreboard});
   }

@@ -31,7 +31,9 @@ command -v ncu > /dev/null || skip "passed, but not checked: the counts against 
 python3 "$XTRACE_ROOT/tests/gpu/ncu_counts.py" totals "$work/totals.json" -- "$app"
 checks totals "$work/report.json" "$work/totals.json"
 
-for kernel in sgemm spmv_csr switch_table; do
+# Not spmv_csr: ncu counts by patched code, in which lanes that leave a loop arrive at its BSYNC in fewer groups than in the
+# original (8162 warps there, 8191 in the trace and in the hardware's total [measured H200]).
+for kernel in sgemm switch_table double_math; do
   step "executed instructions of $kernel, one by one"
   python3 "$XTRACE_ROOT/tests/gpu/ncu_counts.py" instructions "$work/$kernel.json" --kernel "$kernel" -- "$app" --only "$kernel"
   checks instructions "$work/report.json" "$work/$kernel.json"

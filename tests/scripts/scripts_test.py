@@ -137,6 +137,17 @@ class Counts(Files):
         self.assertEqual(self.check("totals", self.report_with([(0, 10, 320), (16, 21, 640)]), ncu)[0], 1)
         self.assertEqual(self.check("totals", self.report_with([(0, 30, 960)], artefacts=False), ncu)[0], 1)
 
+    def test_the_hardware_issues_brx_once_for_each_target(self):
+        rows = [(0, 0, 10, "@P0 BRA 0x60"), (0x10, 1, 10, "BRX R2 -0x20"),    # 10 warps come, 14 go on: 4 issues more
+                (0x20, 2, 8, "NOP"), (0x30, 2, 8, "BRA 0x60"), (0x40, 3, 6, "NOP"), (0x50, 3, 6, "BRA 0x60"),
+                (0x60, 4, 10, "EXIT")]                                         # named by a branch: no target of the BRX
+        table = self.write("table.csv", "pc,block,warps,threads,sass\n" +
+                           "".join(f"{pc:#x},{block},{w},{w},{sass}\n" for pc, block, w, sass in rows))
+        report_path = self.write("report.json", launch(config(artefacts=[{"kind": "table", "path": table}])))
+        for expected, status in ((58 + 4, 0), (58, 1)):
+            ncu = self.write("ncu.json", [{"kernel": "saxpy", "warp_instructions": expected}])
+            self.assertEqual(self.check("totals", report_path, ncu)[0], status)
+
     def test_instructions(self):
         ncu = self.write("ncu.json", {"kernel": "saxpy", "instructions": [
             {"pc": 0, "sass": "LDC", "warps": 10, "lanes": 320}, {"pc": 16, "sass": "NOP", "warps": 0, "lanes": 0}]})

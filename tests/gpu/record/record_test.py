@@ -29,6 +29,14 @@ def run(command, **kw):
     return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, **kw)
 
 
+# How the cases are built.
+KINDS = {
+    "static": ["--cudart=static"],
+    "shared": ["--cudart=shared"],
+    "per_thread": ["--cudart=static", "--default-stream=per-thread"],
+}
+
+
 class Bench:
     def __init__(self, args):
         self.xtrace = str(pathlib.Path(args.xtrace).resolve())
@@ -37,8 +45,8 @@ class Bench:
         self.nvcc, self.arch = args.nvcc, args.arch
 
     def build(self):
-        jobs = [[self.nvcc, f"-arch={self.arch}", "-std=c++17", f"--cudart={kind}", HERE / "record_cases.cu", "-o",
-                 self.work / f"cases_{kind}", "-ldl"] for kind in ("static", "shared")]
+        jobs = [[self.nvcc, f"-arch={self.arch}", "-std=c++17", *options, HERE / "record_cases.cu", "-o",
+                 self.work / f"cases_{kind}", "-ldl"] for kind, options in KINDS.items()]
         jobs += [[self.nvcc, f"-arch={self.arch}", "-cubin", f"-DADD={n}", HERE / "twin.cu", "-o",
                   self.work / f"twin{n}.cubin"] for n in (1, 2)]
         jobs.append([self.nvcc, HERE / "cupti_holder.cc", "-o", self.work / "cupti_holder", "-ldl"])
@@ -101,11 +109,11 @@ GOOD = {
 
 
 def good_cases(b, wanted):
-    for kind in ("static", "shared"):
+    for kind in KINDS:
         for case, (count, test) in GOOD.items():
             if wanted and case not in wanted:
                 continue
-            name = f"{case} ({kind} cudart)"
+            name = f"{case} ({kind})"
             alone = run(b.app(case, kind))
             r = b.record(b.app(case, kind))
             check(f"{name}: output and status are the program's", (r.stdout, r.returncode) == (alone.stdout, 7), r)
@@ -120,6 +128,9 @@ def good_cases(b, wanted):
             except (KeyError, IndexError) as e:
                 ok, infos = False, (e, infos)
             check(f"{name}: contents", ok, json.dumps(infos, default=str)[:3000])
+            if (case, kind) == ("plain", "per_thread"):
+                check(f"{name}: launched in the thread's own stream", all(i["api"].endswith("_ptsz") for i in infos),
+                      [i["api"] for i in infos])
             for w in r.ls["warnings"]:
                 print(f"  note: {w}")
 

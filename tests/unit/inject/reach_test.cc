@@ -104,6 +104,44 @@ TEST(WordScanner, ATrailingPartialWordIsNoWord) {
   EXPECT_THAT(begins(fresh), IsEmpty());
 }
 
+TEST(MappedRanges, AreReadFromTheTextOfTheKernel) {
+  const auto ranges = mapped_ranges(
+      "302000000-48ea000000 ---p 00000000 00:00 0 \n"
+      "7f0000000000-7f0000001000 rw-p 00000000 08:01 12   /usr/lib/x-7f0000005000.so\n"
+      "not a line\n"
+      "7f0000001000-7f0000003000 r--p 00001000 08:01 12   /usr/lib/x.so\n"
+      "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]");
+  ASSERT_EQ(ranges.size(), 3u);
+  EXPECT_EQ(ranges[0].begin, 0x302000000u);
+  EXPECT_EQ(ranges[0].end, 0x48ea000000u);
+  EXPECT_EQ(ranges[1].begin, 0x7f0000000000u);
+  EXPECT_EQ(ranges[1].end, 0x7f0000003000u) << "ranges that touch are one";
+  EXPECT_EQ(ranges[2].end, 0xffffffffff601000u);
+  EXPECT_TRUE(mapped_ranges("").empty());
+}
+
+TEST(WordScanner, ReportsOnlyMappedAddresses) {
+  RegionTable t = table_abc();
+  unsigned asked = 0;
+  WordScanner scanner(t, [&] {
+    ++asked;
+    return std::vector<AddressRange>{{0x200000000, 0x300000000}, {0x7e0000000000, 0x7e0000010000}};
+  });
+  std::vector<KnownRegion*> fresh;
+  scanner.scan(words({A, 5}), 8, fresh);
+  EXPECT_EQ(asked, 0u) << "known regions need no mappings";
+  scanner.scan(words({0x7dffffffffff, 0x7e0000000000, 0x7e000000ffff, 0x7e0000010000, 0x1ffffffff, 0x2ffffffff,
+                      0x300000000}),
+               8, fresh);
+  EXPECT_THAT(scanner.take_unknown(), ElementsAre(0x7e0000000000, 0x2ffffffff));
+  EXPECT_EQ(asked, 1u);
+  // The limit counts what can be an address, not what looks like one.
+  Bytes lookalikes;
+  for (uint64_t i = 0; i < 2 * WordScanner::unknown_limit; ++i) append(lookalikes, 0x100000000000 + (i << 16));
+  scanner.scan(lookalikes, 8, fresh);
+  EXPECT_FALSE(scanner.unknown_overflow());
+}
+
 TEST(WordScanner, ReportsUnknownAddressesOncePerPage) {
   RegionTable t = table_abc();
   WordScanner scanner(t);

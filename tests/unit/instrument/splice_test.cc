@@ -93,7 +93,7 @@ TEST(Splice, PlainSlots) {
 }
 
 TEST(Splice, PairAtEveryReachableInstruction) {
-  size_t sites = 0, edges = 0;
+  size_t sites = 0, edges = 0, refused = 0;
   for (const char* name : {"spmv", "switch", "device_calls", "warp_scan"}) {
     const Kernel k = fixture_kernel(name);
     const auto code = code_of(k);
@@ -103,7 +103,11 @@ TEST(Splice, PairAtEveryReachableInstruction) {
       Plan plan = plan_of(ProbeKind::pair);
       plan.pair_sites = {OrigPc{code->pc(i)}};
       const auto spliced = splice(k.cubin, k.name, small_shape(), plan, some_layout(small_shape(), false, true));
-      ASSERT_TRUE(spliced) << where(*code, i) << ": " << spliced.error().to_string();
+      if (!spliced) {   // no registers free there: refused, not paid for with occupancy
+        EXPECT_EQ(spliced.error().kind, ErrorKind::unsupported) << where(*code, i) << ": " << spliced.error().to_string();
+        ++refused;
+        continue;
+      }
       ASSERT_EQ(spliced->map.sites.size(), 1u);
       EXPECT_EQ(spliced->map.sites[0].pc, code->pc(i));
       ++sites;
@@ -112,6 +116,7 @@ TEST(Splice, PairAtEveryReachableInstruction) {
   }
   EXPECT_GT(sites, 200u);
   EXPECT_GT(edges, 20u);
+  EXPECT_LT(refused, sites / 10);
 }
 
 TEST(Splice, OtherArchitecturesAreRefusedByName) {
