@@ -1,17 +1,11 @@
-# Headers that most files include are parsed once: for the rooms (owner: xtrace_base) and for the test programs (owner:
-# the first one). Reuse needs the same compiler flags; definitions may differ as long as these headers ignore them.
+# Headers that most files include are parsed once for the rooms (cmake/precompiled.h, owner xtrace_base), once for the test
+# programs (cmake/precompiled_test.h, owner xtrace_test_headers) and once for the program. Who uses the headers of an owner
+# must have its compiler flags and all its definitions.
 option(XTRACE_PCH "precompiled headers; OFF checks that every file includes what it uses" ON)
 
-function(xtrace_precompile target header owner)  # owner: global property that names the first target
-  if(NOT XTRACE_PCH)
-    return()
-  endif()
-  get_property(first GLOBAL PROPERTY ${owner})
-  if(first)
-    target_precompile_headers(${target} REUSE_FROM ${first})
-  else()
-    target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/${header})
-    set_property(GLOBAL PROPERTY ${owner} ${target})
+function(xtrace_precompile target how what)  # PRIVATE header, or REUSE_FROM owner
+  if(XTRACE_PCH)
+    target_precompile_headers(${target} ${how} ${what})
   endif()
 endfunction()
 
@@ -22,12 +16,16 @@ function(xtrace_library name)
   target_include_directories(xtrace_${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_options(xtrace_${name} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror=return-type)
   target_link_libraries(xtrace_${name} PUBLIC ${A_LIBS})
-  xtrace_precompile(xtrace_${name} precompiled.h XTRACE_PCH_ROOMS)
+  if(name STREQUAL base)
+    xtrace_precompile(xtrace_base PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled.h)
+  else()
+    xtrace_precompile(xtrace_${name} REUSE_FROM xtrace_base)
+  endif()
 endfunction()
 
-# xtrace_test(name SOURCES a_test.cc LIBS xtrace_x [LABELS gpu])   one GoogleTest program, one CTest entry
-function(xtrace_test name)
-  cmake_parse_arguments(A "" "" "SOURCES;LIBS;LABELS" ${ARGN})
+# A GoogleTest program, without an entry in CTest.
+function(xtrace_test_program name)
+  cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${A_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   # -O0: these programs run for seconds; compiling them is what a build spends its time on.
@@ -35,7 +33,13 @@ function(xtrace_test name)
   target_compile_definitions(${name} PRIVATE XTRACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                              XTRACE_BINARY_DIR="${CMAKE_BINARY_DIR}")
   target_link_libraries(${name} PRIVATE ${A_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
-  xtrace_precompile(${name} precompiled_test.h XTRACE_PCH_TESTS)
+endfunction()
+
+# xtrace_test(name SOURCES a_test.cc LIBS xtrace_x [LABELS gpu])   one GoogleTest program, one CTest entry
+function(xtrace_test name)
+  cmake_parse_arguments(A "" "" "SOURCES;LIBS;LABELS" ${ARGN})
+  xtrace_test_program(${name} SOURCES ${A_SOURCES} LIBS ${A_LIBS})
+  xtrace_precompile(${name} REUSE_FROM xtrace_test_headers)
   add_test(NAME ${name} COMMAND ${name})
   if(A_LABELS)
     set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}")

@@ -138,6 +138,7 @@ void Liveness::find_pending(const Code& code) {
     } else if (!queued_op) {
       poisoned_ |= dead;
     }
+    if (fx.late_queue == sass::LateQueue::other && own < 6) state.pending.scoreboard[own] |= fx.use.gpr;
     if (queued_op) {
       RegSet& queue = state.pending.queue[fx.late_queue == sass::LateQueue::xu];
       queue |= fx.use.gpr;
@@ -159,7 +160,10 @@ void Liveness::find_pending(const Code& code) {
     queued[i] = false;
     const State state = step(i, in[i]);
     const Effects& fx = code.insts[i].fx;
-    if (fx.late_queue == sass::LateQueue::branch || fx.late_queue == sass::LateQueue::other) poisoned_ |= fx.use.gpr;
+    const sass::Control own = sass::get_control(code.insts[i].raw);
+    const bool signals = own.write_barrier < 6 || own.read_barrier < 6;
+    if (fx.late_queue == sass::LateQueue::branch || (fx.late_queue == sass::LateQueue::other && !signals))
+      poisoned_ |= fx.use.gpr;
     for (InstIndex s : code.successors(i)) {
       State& to = in[s];
       bool changed = !to.visited;

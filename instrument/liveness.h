@@ -5,8 +5,8 @@
 //   late reads     vector registers that an earlier memory or XU instruction may not have read yet: dead, but not
 //                  writable. What ends it is a wait on the reader's own scoreboard or, the queues being in order, on one
 //                  that a later instruction of the same queue set: the rule that vendor code itself keeps (sass.md 5.3:
-//                  256,720 pairs of the memory queue, 2 exceptions). Late readers of other units poison their sources
-//                  for the whole kernel
+//                  256,720 pairs of the memory queue, 2 exceptions). Late readers of other units count by their own
+//                  scoreboard only, and poison their sources for the whole kernel when they have none
 //   dead results   registers written by an instruction whose result nobody reads (the high half of an IMAD.WIDE, say): the
 //                  write may still be in flight, until its scoreboard was waited for or its latency has passed
 #pragma once
