@@ -332,8 +332,10 @@ Status LaunchReplay::emit() {
     XT_TRY(const auto tables, emit_table(e, suffix + (one_in == 1 ? "" : fmt::format("-cta1in{}", one_in)),
                                          trace::instruction_table(table)));
     config.artefacts.insert(config.artefacts.end(), tables.begin(), tables.end());
+    // The pairs' own table is the one with the times of the dense trace beside it.
     for (const Pairs& p : pairs_)
-      if (&p.rotation.times == times && report_.configs[p.config].artefacts.empty())
+      if (&p.rotation.times == times &&
+          (report_.configs[p.config].artefacts.empty() || run.trace->kind == trace::TraceKind::inst))
         report_.configs[p.config].artefacts = tables;
   }
   return {};
