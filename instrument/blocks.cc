@@ -8,10 +8,7 @@ namespace {
 using sass::Effects;
 using sass::Flow;
 
-// BSSY only notes who takes part in a later reconvergence: nobody changes path there.
-bool ends_block(const Effects& fx) {
-  return fx.flow != Flow::next || (fx.may_switch_path && !fx.is_bssy_target) || !fx.falls_through;
-}
+bool ends_block(const Effects& fx) { return fx.flow != Flow::next || fx.may_switch_path || !fx.falls_through; }
 
 std::vector<bool> find_leaders(const Code& code) {
   std::vector<bool> leader(code.insts.size() + 1, false);

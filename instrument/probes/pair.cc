@@ -14,7 +14,7 @@ using namespace latency;
 
 // Lanes leave and rejoin here, so that one record can not hold both clocks.
 bool is_edge(const sass::Effects& fx) {
-  return fx.flow != sass::Flow::next || !fx.falls_through || (fx.may_switch_path && !fx.is_bssy_target && fx.mnemonic != "BAR");
+  return fx.flow != sass::Flow::next || !fx.falls_through || (fx.may_switch_path && fx.mnemonic != "BAR");
 }
 
 using Shape = Holder::Shape;
