@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/bits.h"
 #include "instrument/sass/print.h"
 
 namespace xtrace::instrument {
@@ -12,9 +11,8 @@ namespace {
 using sass::Effects;
 using sass::Flow;
 
-constexpr BitRange mov_imm_field = bits(63, 32);
 constexpr BitRange rd_field = bits(23, 16), ra_field = bits(31, 24), rb_field = bits(39, 32), rc_field = bits(71, 64);
-constexpr BitRange ldc_offset_field = bits(53, 38), const_bank_field = bits(58, 54);
+constexpr BitRange const_bank_field = bits(58, 54);
 constexpr uint16_t op_mov_imm = 0x802;   // MOV Rd, imm32 [vendor code: return addresses always in this form]
 constexpr uint16_t op_ldc = 0xb82;
 constexpr uint16_t op_mov = 0x202, op_imad = 0x224;      // MOV Rd, Rb; IMAD.MOV.U32 Rd, RZ, RZ, Rc

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bits.h"
 #include "instrument/cubin/kernel_info.h"
 #include "instrument/sass/effects.h"
 
@@ -18,6 +19,9 @@ struct CodeInst {
   sass::RawInst raw;
   sass::Effects fx;
 };
+
+// Where a code offset stands in a MOV of a return address, and the table offset in the LDC of a jump table.
+constexpr BitRange mov_imm_field = bits(63, 32), ldc_offset_field = bits(53, 38);
 
 // `MOV Rd, <return offset>` in front of a CALL.REL: the only place where the return address stands (sass.md 6.3).
 struct ReturnAddress {

@@ -1,12 +1,10 @@
 #include "instrument/relocate.h"
 
-#include "base/bits.h"
 #include "trace/wire/address_map.h"
 
 namespace xtrace::instrument {
 namespace {
 
-constexpr BitRange mov_imm_field = bits(63, 32), ldc_offset_field = bits(53, 38);
 constexpr uint64_t ldc_offset_limit = 1u << 15;   // the 16-bit field is signed [sass.md 1.1: offset width 16]
 
 // Inserting after an instruction ends its run of back-to-back issue: operand cache hints must not survive it

@@ -20,7 +20,6 @@ struct Insertions {
   explicit Insertions(size_t instructions) : before(instructions), after(instructions), wait(instructions, 0) {}
   std::vector<Sequence> before, after;
   std::vector<uint8_t> wait;        // scoreboards that the original instruction must wait for in addition
-  bool empty_at(InstIndex i) const { return before[i].empty() && after[i].empty(); }
 };
 
 struct Body {

@@ -14,7 +14,6 @@ namespace latency {
 constexpr unsigned vector_to_vector = 6;     // ALU result to ALU
 constexpr unsigned vector_to_memory = 6;     // ALU or CS2R result to address or data of a store
 constexpr unsigned predicate_to_guard = 13;
-constexpr unsigned uniform_to_uniform = 4;   // UIADD3, ULOP3 to uniform ALU
 constexpr unsigned uniform_to_vector = 12;   // uniform ALU to a vector or memory instruction
 constexpr unsigned r2ur_to_use = 15;
 constexpr unsigned scoreboard_visible = 2;   // from an instruction that sets a scoreboard to one that waits on it

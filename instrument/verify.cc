@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/bits.h"
 #include "instrument/sass/print.h"
 #include "instrument/scratch.h"
 #include "instrument/verify_state.h"
@@ -11,8 +10,6 @@
 
 namespace xtrace::instrument {
 namespace {
-
-constexpr BitRange mov_imm_field = bits(63, 32), ldc_offset_field = bits(53, 38);
 
 struct Checker {
   const SpliceView& v;

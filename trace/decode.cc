@@ -44,7 +44,7 @@ Status check_map(const wire::AddressMap& map, TraceKind kind, ByteView headers,
                          map.blocks.size());
     if (b.record_bytes == 0) continue;
     const uint32_t clocks = kind == TraceKind::inst ? b.instructions : 0;
-    const uint32_t bytes = kind == TraceKind::inst ? inst_record_bytes(clocks) : chunk_bytes;
+    const uint32_t bytes = kind == TraceKind::inst ? wire::inst_record_bytes(clocks) : chunk_bytes;
     if (b.clocks != clocks || b.record_bytes != bytes)
       return bad_input(
           "address map: block {} with {} instructions under {} has {} clocks in {} bytes: expected {} in {}",

@@ -64,9 +64,4 @@ struct WarpTrace {
   bool operator==(const WarpTrace&) const = default;
 };
 
-// Bytes of an `inst` record with this many clocks: two in the first chunk, four in each other.
-constexpr uint32_t inst_record_bytes(uint32_t clocks) {
-  return wire::chunk_bytes * (clocks <= 2 ? 1 : 1 + (clocks - 2 + 3) / 4);
-}
-
 }  // namespace xtrace::trace

@@ -27,7 +27,7 @@ Status insert_count(ProbeContext& c) {
     const auto own = static_cast<uint8_t>(1u << q.scoreboard);
     Sequence& seq = c.out.before[block.first];
     put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(block.count)));
-    put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(block.count)));
+    put(seq, enc::uiadd3_imm(ur.mask, ur.mask, wire::inst_record_bytes(block.count)));
     put(seq, enc::s2r(q.r(3), enc::sr_ltmask),
         {.stall = scoreboard_visible, .write_barrier = q.scoreboard});
     put(seq, enc::vote_any_active(q.r(2)), alu);

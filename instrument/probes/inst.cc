@@ -25,7 +25,7 @@ uint32_t capacity(Shape shape) { return shape == Shape::single ? 1 : shape == Sh
 class BlockWriter {
  public:
   BlockWriter(ProbeContext& c, uint32_t block, std::optional<Holder>& previous)
-      : c_(c), number_(block), block_(c.blocks.blocks[block]), bytes_(inst_record_bytes(block_.count)),
+      : c_(c), number_(block), block_(c.blocks.blocks[block]), bytes_(wire::inst_record_bytes(block_.count)),
         previous_(previous) {}
 
   Status run() {
@@ -193,7 +193,7 @@ Status insert_inst(ProbeContext& c) {
   std::optional<Holder> previous;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     XT_TRY_STATUS(BlockWriter(c, b, previous).run());
-    c.map.blocks[b].record_bytes = inst_record_bytes(c.blocks.blocks[b].count);
+    c.map.blocks[b].record_bytes = wire::inst_record_bytes(c.blocks.blocks[b].count);
     c.map.blocks[b].clocks = c.blocks.blocks[b].count;
   }
   return insert_exit_headers(c);

@@ -36,7 +36,6 @@ Status insert_inst(ProbeContext& c);
 Status insert_pair(ProbeContext& c);
 
 uint32_t block_record_bytes(uint32_t instructions);
-uint32_t inst_record_bytes(uint32_t instructions);
 
 // --- shared pieces. Waits for registers that a store has yet to read are added afterwards (waits.h).
 

@@ -19,7 +19,7 @@ constexpr uint8_t lut_and_or = 0xea;             // (a & b) | c
 constexpr std::array bodies = {
     ProbeBody{ProbeKind::count, insert_count, block_record_bytes},
     ProbeBody{ProbeKind::block, insert_block, block_record_bytes},
-    ProbeBody{ProbeKind::inst, insert_inst, inst_record_bytes},
+    ProbeBody{ProbeKind::inst, insert_inst, wire::inst_record_bytes},
     ProbeBody{ProbeKind::pair, insert_pair, block_record_bytes},
 };
 
@@ -28,10 +28,6 @@ constexpr std::array bodies = {
 std::span<const ProbeBody> probe_bodies() { return bodies; }
 
 uint32_t block_record_bytes(uint32_t) { return wire::chunk_bytes; }
-
-uint32_t inst_record_bytes(uint32_t instructions) {
-  return static_cast<uint32_t>(align_up(8 + 4 * uint64_t{instructions}, wire::chunk_bytes));
-}
 
 void bump_cursor(ProbeContext& c, Sequence& seq, uint32_t bytes) {
   const UniformPlan& ur = c.scratch.uniform();

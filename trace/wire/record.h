@@ -61,6 +61,11 @@ struct SlotEntry {
 };
 static_assert(sizeof(SlotEntry) == 16);
 
+// Bytes of an `inst` record with this many clocks: word0 and mask, the clocks, rounded up to whole chunks.
+constexpr uint32_t inst_record_bytes(uint32_t clocks) {
+  return (2 * 4 + 4 * clocks + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
+}
+
 // First chunk of a plain slot, written by the prologue.
 struct SlotHead {
   uint32_t place;           // SR_VIRTUALSMID + SR_VIRTID << 16

@@ -66,7 +66,7 @@ TEST(Decode, InstRecordsOfEveryLengthAcrossTheTurnOfThe32BitClock) {
     wire::Block blk;
     blk.first_pc = 0x1000 * n;
     blk.instructions = blk.clocks = n;
-    blk.record_bytes = inst_record_bytes(n);
+    blk.record_bytes = wire::inst_record_bytes(n);
     map.blocks.push_back(blk);
   }
   map.layout.warps = map.layout.warps_per_cta = 1;

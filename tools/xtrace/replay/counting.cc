@@ -1,7 +1,5 @@
 #include "tools/xtrace/replay/counting.h"
 
-#include <numeric>
-
 #include "instrument/slot_plan.h"
 
 namespace xtrace::cli {
@@ -16,11 +14,6 @@ std::vector<T> as_array(ByteView bytes, size_t n) {
 }
 
 }  // namespace
-
-uint64_t Counts::executions() const {
-  return std::accumulate(blocks.begin(), blocks.end(), uint64_t{0},
-                         [](uint64_t sum, const wire::BlockCount& b) { return sum + b.warps; });
-}
 
 Status run_restored(replay::Backend& backend, replay::ModuleHandle module) {
   XT_TRY_STATUS(backend.restore(module, replay::RestoreScope::all));

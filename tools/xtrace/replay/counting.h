@@ -24,8 +24,6 @@ struct Counts {
   bool stable = true;                              // two counting replays agreed
   bool same_output = true;
   std::string difference;                          // of the output, when not the same
-
-  uint64_t executions() const;                     // of all blocks, by warps
 };
 
 Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed);
