@@ -1,5 +1,8 @@
 #include "instrument/sass/effects.h"
 
+#include <algorithm>
+#include <span>
+
 #include "instrument/sass/branch.h"
 #include "instrument/sass/form.h"
 
@@ -15,7 +18,8 @@ unsigned field(const RawInst& w, unsigned high, unsigned low) {
 
 // Registers `first`..`first + count - 1`; the zero register and what lies beyond it are left out.
 void add_registers(RegSet& set, unsigned first, unsigned count, unsigned zero) {
-  for (unsigned r = first; r < first + count && r < zero; ++r) set.set(r);
+  const unsigned end = std::min(first + count, zero);
+  for (unsigned r = first; r < end; ++r) set[r] = true;  // below the size of the set: no check
 }
 
 void add_predicate(PredSet& set, unsigned p) {
@@ -28,7 +32,8 @@ class Collector {
   Collector(const Arch& arch, const RawInst& w) : arch_(arch), w_(w), layout_(alu_layout(opcode13(w))) {}
 
   void add(const Slot& slot, RegEffects& out) const {
-    const unsigned width = slot_width(arch_, w_, slot);
+    const unsigned width = slot.rule == WidthRule::count ? slot.count : slot_width(arch_, w_, slot);
+    if (width == 0) return;
     switch (slot.kind) {
       case SlotKind::none:
         return;
@@ -55,7 +60,7 @@ class Collector {
       case SlotKind::plop3_third:
         return add_predicate(field(w_, 67, 67) != 0 ? out.upred : out.pred, field(w_, 70, 68));
       case SlotKind::load_pred:
-        return add_predicate(out.pred, pt - (field(w_, 66, 64)));
+        return add_predicate(out.pred, pt - field(w_, slot.low + 2u, slot.low));
       case SlotKind::mma_pred:
         return add_predicate(out.upred, pt - (field(w_, 89, 87)));
       case SlotKind::bra_upred:
@@ -150,12 +155,14 @@ unsigned access_bytes(const Form& form, const Arch& arch, const RawInst& w) {
         return 0;
     }
   };
-  for (const Slot& s : form.defs)
-    if (const unsigned n = rule_bytes(s)) return n;
-  for (const Slot& s : form.uses)
-    if (const unsigned n = rule_bytes(s)) return n;
-  if (form.mnemonic == "LDGSTS" && arch.sm < 100) {  // [75:73] like a load
-    constexpr uint8_t size[] = {1, 1, 2, 2, 4, 8, 16, 16};
+  for (const auto& slots : {std::span<const Slot>(form.defs), std::span<const Slot>(form.uses)})
+    for (const Slot& s : slots) {
+      if (s.kind == SlotKind::none) break;
+      if (const unsigned n = rule_bytes(s)) return n;
+    }
+  if (form.kind() == MemKind::async && form.mnemonic == "LDGSTS") {
+    if (arch.sm >= 100) return 4u << std::min(field(w, 75, 74), 2u);
+    constexpr uint8_t size[] = {1, 1, 2, 2, 4, 8, 16, 16};  // [75:73] like a load
     return size[field(w, 75, 73)];
   }
   return 0;
@@ -234,10 +241,26 @@ Effects effects(const Arch& arch, const RawInst& w, uint32_t pc) {
   e.known = true;
   e.mnemonic = form->mnemonic;
   const Collector collector(arch, w);
-  for (const Slot& s : form->uses) collector.add(s, e.use);
+  const auto is_bound = [&](const Slot& s) {
+    return s.uncertain && !(s.rule == WidthRule::tld_a && slot_width(arch, w, s) == 1);
+  };
+  e.exact = true;
+  const auto note_bound = [&](const Slot& s) {
+    RegEffects only;
+    collector.add(s, only);
+    if (only.gpr.any() || only.ur.any() || (only.pred | only.upred | only.barrier) != 0) e.exact = false;
+  };
+  for (const Slot& s : form->uses) {
+    if (s.kind == SlotKind::none) break;
+    collector.add(s, e.use);
+    if (is_bound(s)) note_bound(s);
+  }
   for (const Slot& s : form->defs) {
+    if (s.kind == SlotKind::none) break;
     collector.add(s, e.def);
-    if (s.uncertain) collector.add(s, e.use);
+    if (!is_bound(s)) continue;
+    collector.add(s, e.use);
+    note_bound(s);
   }
   const unsigned guard = field(w, 14, 12);
   add_predicate(form->guard_is_uniform() ? e.use.upred : e.use.pred, guard);
@@ -250,7 +273,8 @@ Effects effects(const Arch& arch, const RawInst& w, uint32_t pc) {
 
   e.flow = form->flow();
   e.falls_through = falls_through(*form, w);
-  if (const auto target = branch_target(arch, *form, w, pc)) {
+  constexpr Attr targets = rel_target | bssy_target | lepc_target | collective_target;
+  if (const auto target = form->has(targets) ? branch_target(arch, *form, w, pc) : std::nullopt) {
     e.target = target;
     e.is_bssy_target = form->has(bssy_target);
   }
@@ -258,7 +282,14 @@ Effects effects(const Arch& arch, const RawInst& w, uint32_t pc) {
 
   e.fixed_latency = is_fixed_latency(*form, arch);
   e.late_queue = late_queue(*form);
-  if (form->mnemonic == "DEPBAR" && field(w, 47, 47) != 0) {  // DEPBAR.LE SB[46:44], k [43:38]
+  // Half-precision and matrix instructions run on another unit on some chips of an architecture: there the
+  // code gives them a scoreboard. [vendor code: sm_75, 80, 86, 103]
+  if (e.fixed_latency && get_control(w).write_barrier != Control::no_barrier) {
+    e.fixed_latency = false;
+    if (e.late_queue == LateQueue::none) e.late_queue = LateQueue::other;
+  }
+  if (form->cls == OpClass::front && form->mnemonic == "DEPBAR" &&
+      field(w, 47, 47) != 0) {  // DEPBAR.LE SB[46:44], k [43:38]
     e.depbar_scoreboard = static_cast<uint8_t>(field(w, 46, 44));
     e.uses_scoreboard_count = field(w, 43, 38) > 0;
   }

@@ -43,6 +43,7 @@ struct Effects {
   bool known = false;
   std::string_view mnemonic;     // "LDG", "IADD3"; empty when unknown
   RegEffects use, def;           // guard predicate included in use
+  bool exact = false;            // false: some registers are upper bounds, which then count as read even when written
   bool guarded = false;          // guard is not PT (or UPT): definitions happen only in part, never a kill
   MemSpace space = MemSpace::none;
   MemKind kind = MemKind::none;

@@ -219,6 +219,14 @@ RawInst isetp_imm(Pred d, Compare op, bool is_signed, Gpr a, uint32_t imm) {
 RawInst isetp(Pred d, Compare op, bool is_signed, Gpr a, Gpr b) {
   return setp(rrr(0x20c, 0, RZ, a, b, RZ), d, op, is_signed);
 }
+RawInst lea_imm(Gpr d, Gpr a, uint32_t imm, uint8_t shift) {
+  XT_CHECK(shift < 32, "LEA shifts by less than 32");
+  RawInst w = rir(0x811, no_predicate_out, d, a, imm, RZ);
+  put(w, bits(90, 87), 0xf);  // no carry in: !PT
+  put(w, bits(79, 75), shift);
+  return w;
+}
+RawInst prmt_imm(Gpr d, Gpr a, uint32_t selector, Gpr c) { return rir(0x816, 0, d, a, selector, c); }
 RawInst sel_imm(Gpr d, Gpr a, uint32_t imm, Pred p) {
   RawInst w = rir(0x807, 0, d, a, imm, Gpr{0});
   put(w, pp_field, p.index);

@@ -96,6 +96,8 @@ RawInst lop3(Gpr d, Gpr a, Gpr b, Gpr c, uint8_t lut);
 RawInst lop3_imm(Gpr d, Gpr a, uint32_t imm, Gpr c, uint8_t lut);
 RawInst shf_r_u32_hi_imm(Gpr d, Gpr c, uint8_t shift);                       // d = c >> shift
 RawInst shf_l_u32_imm(Gpr d, Gpr a, uint8_t shift);                          // d = a << shift
+RawInst lea_imm(Gpr d, Gpr a, uint32_t imm, uint8_t shift);                  // d = (a << shift) + imm
+RawInst prmt_imm(Gpr d, Gpr a, uint32_t selector, Gpr c);                    // d = bytes of c:a by selector nibbles
 RawInst isetp_imm(Pred d, Compare op, bool is_signed, Gpr a, uint32_t imm);  // d = a op imm
 RawInst isetp(Pred d, Compare op, bool is_signed, Gpr a, Gpr b);
 RawInst sel_imm(Gpr d, Gpr a, uint32_t imm, Pred p);  // d = p ? a : imm

@@ -1,5 +1,8 @@
 #include "instrument/sass/form.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "base/check.h"
 
 namespace xtrace::sass {
@@ -20,14 +23,15 @@ constexpr OperandName operand_names[] = {
     {"S", SlotKind::alu_s, 0},          {"Ud", SlotKind::ur, 16},
     {"Ua", SlotKind::ur, 24},           {"Ub", SlotKind::ur, 32},
     {"Uc", SlotKind::ur, 64},           {"Ut", SlotKind::ur, 40},
-    {"UB", SlotKind::uniform_b, 0},     {"UC", SlotKind::uniform_c, 0},
-    {"US", SlotKind::uniform_s, 0},     {"Pu", SlotKind::pred, 81},
-    {"Pv", SlotKind::pred, 84},         {"Pp", SlotKind::pred, 87},
-    {"Pq", SlotKind::pred, 77},         {"Pr", SlotKind::pred, 68},
-    {"UPu", SlotKind::upred, 81},       {"UPv", SlotKind::upred, 84},
-    {"UPp", SlotKind::upred, 87},       {"UPq", SlotKind::upred, 77},
-    {"UPr", SlotKind::upred, 68},       {"Prx", SlotKind::plop3_third, 68},
-    {"Pnz", SlotKind::load_pred, 64},   {"UPmma", SlotKind::mma_pred, 87},
+    {"Uf", SlotKind::ur, 48},           {"UB", SlotKind::uniform_b, 0},
+    {"UC", SlotKind::uniform_c, 0},     {"US", SlotKind::uniform_s, 0},
+    {"Pu", SlotKind::pred, 81},         {"Pv", SlotKind::pred, 84},
+    {"Pp", SlotKind::pred, 87},         {"Pq", SlotKind::pred, 77},
+    {"Pr", SlotKind::pred, 68},         {"UPu", SlotKind::upred, 81},
+    {"UPv", SlotKind::upred, 84},       {"UPp", SlotKind::upred, 87},
+    {"UPq", SlotKind::upred, 77},       {"UPr", SlotKind::upred, 68},
+    {"Prx", SlotKind::plop3_third, 68}, {"Pnz", SlotKind::load_pred, 64},
+    {"Pnz87", SlotKind::load_pred, 87}, {"UPmma", SlotKind::mma_pred, 87},
     {"UPb", SlotKind::bra_upred, 24},   {"Pbar", SlotKind::bar_pred, 87},
     {"Prelu", SlotKind::relu_pred, 87}, {"Pmask", SlotKind::pred_mask, 32},
     {"Pall", SlotKind::pred_all, 0},    {"UPmask", SlotKind::upred_mask, 32},
@@ -40,15 +44,22 @@ struct RuleName {
   WidthRule rule;
 };
 constexpr RuleName rule_names[] = {
-    {"sz", WidthRule::sz},     {"e", WidthRule::e},       {"ae", WidthRule::ae},
-    {"e70", WidthRule::e70},   {"e90", WidthRule::e90},   {"desc", WidthRule::desc},
-    {"ati", WidthRule::ati},   {"atf", WidthRule::atf},   {"mnum", WidthRule::mnum},
-    {"d76", WidthRule::d76},   {"s85", WidthRule::s85},   {"m73", WidthRule::m73},
-    {"cs2r", WidthRule::cs2r}, {"m80", WidthRule::m80},   {"hm_d", WidthRule::hm_d},
-    {"hm_a", WidthRule::hm_a}, {"hm_b", WidthRule::hm_b}, {"im_d", WidthRule::im_d},
-    {"im_a", WidthRule::im_a}, {"im_b", WidthRule::im_b}, {"dm_d", WidthRule::dm_d},
-    {"dm_a", WidthRule::dm_a}, {"dm_b", WidthRule::dm_b}, {"sparse", WidthRule::sparse},
-    {"gm_d", WidthRule::gm_d}, {"gm_c", WidthRule::gm_c}, {"cctl", WidthRule::cctl},
+    {"sz", WidthRule::sz},       {"e", WidthRule::e},         {"ae", WidthRule::ae},
+    {"e70", WidthRule::e70},     {"e90", WidthRule::e90},     {"desc", WidthRule::desc},
+    {"ati", WidthRule::ati},     {"atf", WidthRule::atf},     {"mnum", WidthRule::mnum},
+    {"d76", WidthRule::d76},     {"s85", WidthRule::s85},     {"m73", WidthRule::m73},
+    {"cs2r", WidthRule::cs2r},   {"m80", WidthRule::m80},     {"hm_d", WidthRule::hm_d},
+    {"hm_a", WidthRule::hm_a},   {"hm_b", WidthRule::hm_b},   {"im_d", WidthRule::im_d},
+    {"im_a", WidthRule::im_a},   {"im_b", WidthRule::im_b},   {"dm_d", WidthRule::dm_d},
+    {"dm_a", WidthRule::dm_a},   {"dm_b", WidthRule::dm_b},   {"sparse", WidthRule::sparse},
+    {"gm_d", WidthRule::gm_d},   {"gm_c", WidthRule::gm_c},   {"cctl", WidthRule::cctl},
+    {"w74", WidthRule::w74},     {"w75", WidthRule::w75},     {"c84", WidthRule::c84},
+    {"c65", WidthRule::c65},     {"ds76", WidthRule::ds76},   {"u120", WidthRule::u120},
+    {"tdesc", WidthRule::tdesc}, {"dim0", WidthRule::dim0},   {"dim1", WidthRule::dim1},
+    {"dim2", WidthRule::dim2},   {"f2a", WidthRule::f2a},     {"f2b", WidthRule::f2b},
+    {"f2c", WidthRule::f2c},     {"h884", WidthRule::h884},   {"qm_d", WidthRule::qm_d},
+    {"qm_a", WidthRule::qm_a},   {"qm_b", WidthRule::qm_b},   {"tm", WidthRule::tm},
+    {"tld_d", WidthRule::tld_d}, {"tld_e", WidthRule::tld_e}, {"tld_a", WidthRule::tld_a},
 };
 
 // Not constexpr: reaching it in a constant expression is the compile error that reports a bad row.
@@ -180,7 +191,16 @@ unsigned float_atomic_width(const RawInst& w) {
   }
 }
 
-bool is_sparse(const RawInst& w) { return (opcode13(w) == 0x237 ? field(w, 72, 72) : field(w, 73, 73)) != 0; }
+bool is_sparse(const RawInst& w) {
+  switch (opcode13(w)) {
+    case 0x237:
+      return field(w, 72, 72) != 0;
+    case 0x27a:
+      return field(w, 80, 80) != 0;
+    default:
+      return field(w, 73, 73) != 0;
+  }
+}
 
 // HMMA: {[78],[75]} 0 = 16x8x8, 1 = 16x8x16, 2 = 16x8x4; TF32 when [83:82] = 2. Sparse shapes: upper bound.
 unsigned hmma_width(WidthRule rule, const RawInst& w) {
@@ -210,6 +230,29 @@ unsigned imma_width(WidthRule rule, const RawInst& w) {
   }
 }
 
+// QMMA: [76:75] 0 = 16x8x16, 1 = 16x8x32 (the tile sizes over 32 lanes). Others, and sparse ones: upper
+// bound.
+unsigned qmma_width(WidthRule rule, const RawInst& w) {
+  if (rule == WidthRule::qm_d) return field(w, 77, 77) != 0 ? 4 : 2;
+  const unsigned shape = field(w, 76, 75);
+  if (is_sparse(w) || shape > 1) return 4;
+  const unsigned b = shape == 0 ? 1 : 2;
+  return rule == WidthRule::qm_a ? 2 * b : b;
+}
+
+// LDTM, STTM: 1, 2 ... 128 repetitions ([85:83]); a 128-bit lane row takes 2 registers, a 256-bit one 4. [PTX
+// ISA, tcgen05.ld; register numbers in ptxas 13 output]
+unsigned tensor_memory_width(const RawInst& w) {
+  const unsigned shape = field(w, 87, 87) << 2 | field(w, 82, 81);
+  const unsigned repeat = 1u << field(w, 85, 83);
+  const unsigned each = shape == 0 ? 2 : shape == 1 ? 4 : 1;
+  return std::min(each * repeat, 128u);
+}
+
+bool tld_reads_level_zero(const Arch& arch, const RawInst& w) {
+  return arch.sm >= 100 ? field(w, 88, 87) == 0 : field(w, 89, 87) == 1;
+}
+
 // DMMA: [77:76] 0 = 8x8x4, 1 = 16x8x4, 2 = 16x8x8, 3 = 16x8x16.
 unsigned dmma_width(WidthRule rule, const RawInst& w) {
   constexpr uint8_t d[] = {4, 8, 8, 8}, a[] = {2, 4, 8, 16}, b[] = {2, 2, 4, 8};
@@ -225,9 +268,7 @@ unsigned gmma_width(const RawInst& w) {
 }
 
 bool vector_part_is_wide(const Arch& arch, const RawInst& w, bool atomic) {
-  if (field(w, 72, 72) == 0) return false;
-  if ((opcode13(w) & 0x1000) == 0)
-    return true;  // no uniform register: the vector register is the whole address
+  if ((opcode13(w) & 0x1000) == 0) return field(w, 72, 72) != 0;  // the vector register is the whole address
   if (!atomic) return field(w, 90, 90) != 0;
   // sm_100 and later moved the flag (bit 70 belongs to the uniform register there): take the wider reading.
   // [guess]
@@ -298,7 +339,7 @@ unsigned slot_width(const Arch& arch, const RawInst& w, const Slot& slot) {
     case WidthRule::ae:
       return vector_part_is_wide(arch, w, true) ? 2 : 1;
     case WidthRule::e70:
-      return arch.sm >= 100 || field(w, 70, 70) != 0 ? 2 : 1;  // sm_100 moved the flag: the wider reading
+      return (arch.sm >= 100 ? field(w, 83, 83) : field(w, 70, 70)) != 0 ? 2 : 1;
     case WidthRule::e90:
       return field(w, 90, 90) != 0 ? 2 : 1;
     case WidthRule::desc:
@@ -340,6 +381,49 @@ unsigned slot_width(const Arch& arch, const RawInst& w, const Slot& slot) {
       const unsigned op = field(w, 90, 87);
       return op == 4 || op == 6 || op == 7 || op == 8 ? 0 : 2;
     }
+    case WidthRule::w74:
+      return field(w, 74, 74) != 0 ? 2 : 1;
+    case WidthRule::w75:
+      return field(w, 75, 75) != 0 ? 2 : 1;
+    case WidthRule::c65:
+      return field(w, 65, 65);
+    case WidthRule::ds76:
+      return field(w, 76, 76) != 0 ? 3 : 1;
+    case WidthRule::u120:
+      return arch.sm >= 120 ? 2 : 0;
+    case WidthRule::c84:
+      return field(w, 84, 84);
+    case WidthRule::tdesc:
+      return field(w, 76, 76) != 0 ? 2 : 0;
+    case WidthRule::dim0:
+    case WidthRule::dim1:
+    case WidthRule::dim2: {
+      const unsigned addresses = static_cast<unsigned>(slot.rule) - static_cast<unsigned>(WidthRule::dim0);
+      return std::min(field(w, 81, 79), 4u) + 1 + addresses;
+    }
+    case WidthRule::f2a:
+      return field(w, 82, 81) == 2 ? 1 : 2;
+    case WidthRule::f2b:
+      return field(w, 88, 87) == 2 ? 1 : 2;
+    case WidthRule::f2c:
+      return field(w, 85, 84) == 2 ? 1 : 2;
+    case WidthRule::h884:
+      return field(w, 76, 76) != 0 && field(w, 78, 78) == 0 ? 1 : 2;
+    case WidthRule::qm_d:
+    case WidthRule::qm_a:
+    case WidthRule::qm_b:
+      return qmma_width(slot.rule, w);
+    case WidthRule::tld_d:
+      return std::clamp(static_cast<unsigned>(std::popcount(field(w, 75, 72))), 1u, 2u);
+    case WidthRule::tld_e:
+      return std::max(std::popcount(field(w, 75, 72)), 2) - 2u;
+    case WidthRule::tld_a: {
+      const bool plain_1d =
+          field(w, 63, 61) == 0 && field(w, 78, 76) == 0 && (arch.sm < 100 || field(w, 57, 56) == 0);
+      return plain_1d && tld_reads_level_zero(arch, w) ? 1 : 4;
+    }
+    case WidthRule::tm:
+      return tensor_memory_width(w);
   }
   check_failed("slot.rule", __FILE__, __LINE__, "unknown width rule");
 }

@@ -6,7 +6,7 @@
 //
 // Effects notation: "written <- read", e.g. "Rd:2 Pu <- A B C:2 Pp". Operands:
 //   Rd Ra Rb Rc Re     vector register at bits 16, 24, 32, 64, 40
-//   Ud Ua Ub Uc Ut     uniform register at bits 16, 24, 32, 64, 40
+//   Ud Ua Ub Uc Ut Uf  uniform register at bits 16, 24, 32, 64, 40, 48
 //   A B C              the logical operands of a vector ALU form: where B and C stand, and in which register
 //   file, follows
 //                      from bits [11:9] (sass.md 1.2). S: the operand in bits [63:32] whatever its role
@@ -14,6 +14,7 @@
 //   Pu Pv Pp Pq Pr     predicate at bits 81, 84, 87, 77, 68; UPu ... UPr the uniform ones
 //   Prx                PLOP3's third input: UPr when bit 67 is set, else Pr
 //   Pnz                load predicate [67:64]: 0 none, else 7 - (v & 7), bit 3 negates
+//   Pnz87              the same at [90:87]
 //   UPmma              MMA accumulate predicate [90:87] in the same code
 //   UPb                BRA.U's predicate [26:24]
 //   Prelu              [89:87] when bit 79 (RELU) is set
@@ -86,7 +87,7 @@ enum class WidthRule : uint8_t {
   mnum,  // LDSM/STSM: [73:72]
   d76,   // wide conversions: result pair when [76:75] = 3
   s85,   // wide conversions: source pair when [85:84] = 3
-  m73,   // MATCH: pair when [73]
+  m73,   // MATCH, IADD of sm_120: pair when [73]
   cs2r,  // CS2R: pair when [80]
   m80,   // MOV of sm_120: pair when [80]
   hm_d,
@@ -102,6 +103,27 @@ enum class WidthRule : uint8_t {
   gm_d,    // HGMMA family accumulator
   gm_c,    // ... as input: not read under predicate !UPT
   cctl,    // CCTL: pair, none for the ALL operations
+  w74,     // IMNMX of sm_120: pair when [74]
+  w75,     // 256-bit LDG and STG: 64-bit address when [75]
+  c65,     // FMNMX.IS_A: one when [65], else none
+  ds76,    // LDGSTS: a descriptor behind the offset when [76]
+  u120,    // further descriptors of texture and surface accesses on sm_120
+  c84,     // one when [84] (BMOV.CLEAR), else none
+  tdesc,   // descriptor of a bulk copy: pair when [76], else none
+  dim0,
+  dim1,
+  dim2,  // [81:79] + 1 coordinates and 0, 1 or 2 addresses in front
+  f2a,
+  f2b,
+  f2c,   // packed FP32 of sm_100: pair unless the operand is one value for both halves
+  h884,  // accumulator of HMMA.884
+  qm_d,
+  qm_a,
+  qm_b,  // QMMA
+  tld_d,
+  tld_e,
+  tld_a,  // TLD: the first two selected components, the others; coordinates, exact for 1D without level or offsets
+  tm,    // LDTM and STTM: by shape and repetition
 };
 
 struct Slot {

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <iterator>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "instrument/sass/printer.h"
 
@@ -29,11 +31,33 @@ constexpr NameTable name_tables[] = {
 #undef XT_NAMES
 };
 
+// Sorted by name, built at the first use: a text names a few of these for every instruction.
+template <typename T>
+const T* find_name(const std::vector<T>& sorted, std::string_view name) {
+  const auto at = std::lower_bound(sorted.begin(), sorted.end(), name,
+                                   [](const T& t, std::string_view n) { return t.name < n; });
+  return at != sorted.end() && at->name == name ? &*at : nullptr;
+}
+template <typename T>
+std::vector<T> sorted_by_name(std::vector<T> all) {
+  std::sort(all.begin(), all.end(), [](const T& a, const T& b) { return a.name < b.name; });
+  return all;
+}
+
 const Token* find_token(std::string_view name) {
-  for (const auto tokens : {arithmetic_tokens(), matrix_tokens(), memory_tokens(), control_tokens()})
-    for (const Token& t : tokens)
-      if (t.name == name) return &t;
-  return nullptr;
+  static const std::vector<Token> sorted = [] {
+    std::vector<Token> all;
+    for (const auto tokens : {arithmetic_tokens(), matrix_tokens(), memory_tokens(), control_tokens()})
+      all.insert(all.end(), tokens.begin(), tokens.end());
+    return sorted_by_name(std::move(all));
+  }();
+  return find_name(sorted, name);
+}
+
+const NameTable* find_table(std::string_view name) {
+  static const std::vector<NameTable> sorted =
+      sorted_by_name(std::vector(std::begin(name_tables), std::end(name_tables)));
+  return find_name(sorted, name);
 }
 
 // "80" or "75:72" -> high and low bit.
@@ -58,16 +82,13 @@ Range parse_range(std::string_view s) {
 }  // namespace
 
 void Printer::put_name(std::string_view table, unsigned value) {
-  for (const NameTable& t : name_tables) {
-    if (t.name != table) continue;
-    if (value < t.values.size()) {
-      out_ += t.values[value];
-    } else {
-      out_ += fmt::format(".INVALID{}", value);
-    }
-    return;
+  const NameTable* t = find_table(table);
+  XT_CHECK(t != nullptr, "a text of forms.def names an unknown table");
+  if (value < t->values.size()) {
+    out_ += t->values[value];
+  } else {
+    out_ += fmt::format(".INVALID{}", value);
   }
-  check_failed("names.def", __FILE__, __LINE__, "a text of forms.def names an unknown table");
 }
 
 void Printer::hex(uint64_t v) { fmt::format_to(std::back_inserter(out_), "{:#x}", v); }
@@ -191,8 +212,8 @@ void Printer::immediate(std::string_view style) {
   }
 }
 
-void Printer::constant(bool bindless) {
-  const unsigned offset = field(53, 40) * 4;
+void Printer::constant(bool bindless, std::string_view between) {
+  const int64_t offset = sign_extend(field(53, 40), 14) * 4;
   if (bindless) {
     out_ += "cx[";
     ur_at(32);
@@ -200,7 +221,10 @@ void Printer::constant(bool bindless) {
   } else {
     fmt::format_to(std::back_inserter(out_), "c[{:#x}]", field(58, 54));
   }
-  fmt::format_to(std::back_inserter(out_), "[{:#x}]", offset);
+  out_ += between;
+  out_ += '[';
+  signed_hex(offset);
+  out_ += ']';
 }
 
 void Printer::source(char modifier, std::string_view style) {
@@ -234,10 +258,10 @@ bool Printer::operand(std::string_view name) {
   static constexpr Place places[] = {
       {"UPu", 'q', 81}, {"UPv", 'q', 84}, {"UPp", 'q', 87}, {"UPq", 'q', 77}, {"UPr", 'q', 68},
       {"Rd", 'g', 16},  {"Ra", 'g', 24},  {"Rb", 'g', 32},  {"Rc", 'g', 64},  {"Ud", 'u', 16},
-      {"Ua", 'u', 24},  {"Ub", 'u', 32},  {"Uc", 'u', 64},  {"Ut", 'u', 40},  {"UA", 'u', 24},
-      {"UB", 'b', 0},   {"UC", 'c', 0},   {"US", 's', 0},   {"Pu", 'p', 81},  {"Pv", 'p', 84},
-      {"Pp", 'p', 87},  {"Pq", 'p', 77},  {"Pr", 'p', 68},  {"A", 'g', 24},   {"B", 'B', 0},
-      {"C", 'C', 0},    {"S", 'S', 0},
+      {"Ua", 'u', 24},  {"Ub", 'u', 32},  {"Uc", 'u', 64},  {"Ut", 'u', 40},  {"Uf", 'u', 48},
+      {"UA", 'u', 24},  {"UB", 'b', 0},   {"UC", 'c', 0},   {"US", 's', 0},   {"Pu", 'p', 81},
+      {"Pv", 'p', 84},  {"Pp", 'p', 87},  {"Pq", 'p', 77},  {"Pr", 'p', 68},  {"A", 'g', 24},
+      {"B", 'B', 0},    {"C", 'C', 0},    {"S", 'S', 0},
   };
   const Place* place = nullptr;
   for (const Place& p : places) {

@@ -16,67 +16,19 @@ constexpr unsigned rz = 255;
 
 struct SrName {
   uint8_t index;
+  ArchMask archs;
   std::string_view name;
 };
 constexpr SrName sr_names[] = {
-    {0, "SR_LANEID"},
-    {1, "SR_CLOCK"},
-    {2, "SR_VIRTCFG"},
-    {3, "SR_VIRTID"},
-    {15, "SR_ORDERING_TICKET"},
-    {24, "SR_MACHINE_ID_0"},
-    {25, "SR_MACHINE_ID_1"},
-    {26, "SR_MACHINE_ID_2"},
-    {27, "SR_MACHINE_ID_3"},
-    {32, "SR_TID"},
-    {33, "SR_TID.X"},
-    {34, "SR_TID.Y"},
-    {35, "SR_TID.Z"},
-    {37, "SR_CTAID.X"},
-    {38, "SR_CTAID.Y"},
-    {39, "SR_CTAID.Z"},
-    {40, "SR_NTID"},
-    {46, "SR_LWINHI"},
-    {47, "SR_SWINHI"},
-    {48, "SR_SWINLO"},
-    {49, "SR_SWINSZ"},
-    {50, "SR_SMEMSZ"},
-    {51, "SR_SMEMBANKS"},
-    {52, "SR_LWINLO"},
-    {53, "SR_LWINSZ"},
-    {54, "SR_LMEMLOSZ"},
-    {55, "SR_LMEMHIOFF"},
-    {56, "SR_EQMASK"},
-    {57, "SR_LTMASK"},
-    {58, "SR_LEMASK"},
-    {59, "SR_GTMASK"},
-    {60, "SR_GEMASK"},
-    {61, "SR_REGALLOC"},
-    {62, "SR_BARRIERALLOC"},
-    {64, "SR_GLOBALERRORSTATUS"},
-    {65, "SR_CGA"},
-    {66, "SR_WARPERRORSTATUS"},
-    {67, "SR_VIRTUALSMID"},
-    {68, "SR_VIRTUALENGINEID"},
-    {80, "SR_CLOCKLO"},
-    {81, "SR_CLOCKHI"},
-    {82, "SR_GLOBALTIMERLO"},
-    {83, "SR_GLOBALTIMERHI"},
-    {96, "SR_HWTASKID"},
-    {132, "SR_VARIABLE_RATE"},
-    {134, "SR_WARPGROUP_INFO"},
-    {135, "SR_WARPGROUPID"},
-    {136, "SR_CgaCtaId"},
-    {137, "SR_GpcLocalCgaId"},
-    {138, "SR_CgaLinearMemorySlot"},
-    {139, "SR_CTARegPoolSz"},
-    {255, "SRZ"},
+#define XT_SPECIAL_REGISTER(number, archs, name) {number, archs, name},
+#include "instrument/sass/special_registers.def"
+#undef XT_SPECIAL_REGISTER
 };
 
 void special_register(Printer& p) {
   const unsigned index = p.field(79, 72);
   for (const SrName& n : sr_names)
-    if (n.index == index) return p.put(n.name);
+    if (n.index == index && (n.archs >> arch_group(p.arch()) & 1) != 0) return p.put(n.name);
   p.put(fmt::format("SR{}", index));
 }
 
@@ -95,12 +47,11 @@ void imad(Printer& p) {
   const unsigned a = p.field(31, 24), t = p.field(71, 64);
   const auto imm = static_cast<uint32_t>(get_bits(p.word(), bits(63, 32)));
   const bool a_zero = a == rz;
-  const bool b_zero = l.s_is_c ? t == rz : l.s == SourceS::reg && p.field(39, 32) == rz;
+  const bool b_zero = l.s_is_c ? t == rz : b_is_imm ? imm == 0 : l.s == SourceS::reg && p.field(39, 32) == rz;
   const bool c_zero = !l.s_is_c && t == rz;
   p.put("IMAD");
-  if (p.flag(74)) {
-    p.put(".X");
-  } else if (a_zero && b_zero && l.s != SourceS::ur) {
+  if (p.flag(74)) return p.render("<.U32@73!1>.X");
+  if ((a_zero || b_zero) && l.s != SourceS::ur) {
     p.put(".MOV");
   } else if (b_is_imm && imm == 1) {
     p.put(c_zero ? ".MOV" : ".IADD");
@@ -133,17 +84,18 @@ void half_operand(Printer& p, unsigned low, bool uniform, unsigned select_low, u
   } else {
     p.gpr_at(low);
   }
-  const unsigned select = p.field(select_low + 1, select_low);
+  if (p.flag(absolute)) p.put("|");
+  const unsigned select = p.form().mnemonic == "HFMA2.MMA" ? 0 : p.field(select_low + 1, select_low);
   if (low == 32 && p.form().mnemonic == "HFMA2" && select == 0 && p.flag(86)) {
     p.put(".H0_NH1");
   } else if (select != 0) {
     p.put_name("hsel", select);
   }
-  if (p.flag(absolute)) p.put("|");
 }
 void half_a(Printer& p) { half_operand(p, 24, false, 74, 73, 72); }
 void half_t(Printer& p) { half_operand(p, 64, false, 81, 83, 84); }
 void half_s(Printer& p) {
+  const bool is_mma = p.form().mnemonic == "HFMA2.MMA";  // takes both halves as they are
   switch (p.layout().s) {
     case SourceS::reg:
       return half_operand(p, 32, false, 60, 62, 63);
@@ -160,8 +112,8 @@ void half_s(Printer& p) {
     case SourceS::constant_bindless:
       if (p.flag(63)) p.put("-");
       if (p.flag(62)) p.put("|");
-      p.constant(p.layout().s == SourceS::constant_bindless);
-      if (const unsigned select = p.field(61, 60); select != 0) p.put_name("hsel", select);
+      p.constant(p.layout().s == SourceS::constant_bindless, is_mma ? "" : " ");
+      if (const unsigned select = p.field(61, 60); select != 0 && !is_mma) p.put_name("hsel", select);
       if (p.flag(62)) p.put("|");
       return;
   }
@@ -170,12 +122,13 @@ void half_b(Printer& p) { p.layout().s_is_c ? half_t(p) : half_s(p); }
 void half_c(Printer& p) { p.layout().s_is_c ? half_s(p) : half_t(p); }
 void half_modifiers(Printer& p) {
   p.render("<.BF16_V2@85><.F32@78>");
-  if (p.flag(80) && p.flag(76)) {
+  const bool adds = p.form().mnemonic == "HADD2", multiplies = p.form().mnemonic == "HMUL2";
+  if (p.flag(80) && p.flag(76) && !adds) {
     p.put(".OOB");
   } else {
-    p.render("<.FTZ@80><.FMZ@76>");
+    p.render(adds ? "<.FTZ@80>" : "<.FTZ@80><.FMZ@76>");
   }
-  p.render("<.RELU@79><.SAT@77>");
+  p.render(adds || multiplies ? "<.SAT@77>" : "<.RELU@79><.SAT@77>");
 }
 void relu_predicate(Printer& p) {
   if (!p.flag(79) || p.field(90, 87) == pt) return;
@@ -189,7 +142,7 @@ std::string_view float_format(unsigned v) { return float_formats[v & 7]; }
 void f2f(Printer& p) {
   p.render("<.FTZ@80>");
   p.put(float_format(p.field(77, 75)));
-  p.put(float_format(p.field(85, 84)));
+  p.put(float_format(p.field(86, 84)));
   p.render("<#round@79:78>");
 }
 void f2i(Printer& p) {
@@ -197,7 +150,7 @@ void f2i(Printer& p) {
   static constexpr std::array<std::string_view, 8> types = {".U8",  ".S8", ".U16", ".S16",
                                                             ".U32", "",    ".U64", ".S64"};
   p.put(types[p.field(76, 75) << 1 | p.field(72, 72)]);
-  if (const unsigned from = p.field(85, 84); from != 2) p.put(float_format(from));
+  if (const unsigned from = p.field(86, 84); from != 2) p.put(float_format(from));
   p.render("<#roundint@79:78><.NTZ@77>");
 }
 void i2f(Printer& p) {
@@ -234,7 +187,7 @@ void f2fp(Printer& p) {
   struct Mode {
     std::string_view name, operands;
   };
-  static constexpr std::array<Mode, 8> modes = {{{".PACK_AB", "{A|}, {B|f}"},
+  static constexpr std::array<Mode, 8> modes = {{{".PACK_AB", "{A|}, {B-f}"},
                                                  {".MERGE_C", "{B|f}, {C}"},
                                                  {".UNPACK_B", "{B|f}<.H1@88>"},
                                                  {".PACK_B", "{B|f}"},
@@ -253,10 +206,12 @@ void mufu_source(Printer& p) {
   p.render(op == 6 || op == 7 ? "{S|d}" : "{S|f}");
 }
 void lea_third(Printer& p) {
-  if (p.flag(80) && !p.flag(73)) p.render("{C}, ");
+  const bool sign_extends = p.flag(73) && !(p.layout().s == SourceS::imm && p.layout().s_is_c);
+  if (p.flag(80) && !sign_extends) p.render("{C}, ");
 }
 void ulea_third(Printer& p) {
-  if (p.flag(80) && !p.flag(73)) p.render("{UC}, ");
+  const bool sign_extends = p.flag(73) && !(p.layout().s == SourceS::imm && p.layout().s_is_c);
+  if (p.flag(80) && !sign_extends) p.render("{UC}, ");
 }
 void f2ip(Printer& p) {
   p.put(p.flag(76) ? ".S8" : ".U8");
@@ -270,7 +225,56 @@ void isetp_type(Printer& p) {
   p.render("<.U32@73!1>");
 }
 
+// Byte or half of the source that a conversion takes.
+void source_part(Printer& p) {
+  const bool from_int = p.form().mnemonic == "I2F" || p.form().mnemonic == "UI2F";
+  const unsigned size = p.field(85, 84), part = p.field(61, 60);
+  if (p.layout().s == SourceS::imm || part == 0) return;
+  if (from_int && size == 0) return p.put_name("byte", part);
+  if (size == 1) p.put_name("quarter", part);
+}
+// The form with an immediate in the place of C has no .SX32.
+void lea_sign_extends(Printer& p) {
+  if (p.layout().s != SourceS::imm || !p.layout().s_is_c) p.render("<.SX32@73>");
+}
+void r2p_mask(Printer& p) {
+  if (p.field(63, 32) == 0xff) return;
+  p.put(", ");
+  p.hex(p.field(63, 32));
+}
+void r2ur(Printer& p) {
+  p.render("<.OR@84>");
+  if (p.arch().sm >= 100) p.render("<.BROADCAST@87>");
+}
+void r2ur_predicate(Printer& p) { p.render(p.flag(84) ? "{Pu}, " : "{Pu?}"); }
+// 33 bits, sign in [64].
+void simm33(Printer& p) {
+  p.signed_hex(static_cast<int64_t>(get_bits(p.word(), bits(63, 32))) - (p.flag(64) ? int64_t{1} << 32 : 0));
+}
+// Operands of packed FP32: sign and absolute value as elsewhere, then which half goes where, then .NP.
+void packed(Printer& p, std::string_view operand, unsigned select_low, bool immediate, bool has_np) {
+  p.render(operand);
+  if (!immediate) p.put_name("f2x2", p.field(select_low + 1, select_low));
+  if (has_np && p.flag(select_low + 2)) p.put(".NP");
+}
+void packed_a(Printer& p) { packed(p, "{A|}", 81, false, true); }
+void packed_b(Printer& p) {
+  packed(p, "{B|f}", 87, p.layout().s == SourceS::imm && !p.layout().s_is_c, false);
+}
+void packed_c(Printer& p) { packed(p, "{C|f}", 84, p.layout().s == SourceS::imm && p.layout().s_is_c, true); }
+void packed_s(Printer& p) { packed(p, "{S|f}", 84, p.layout().s == SourceS::imm, true); }
+
 constexpr Token tokens[] = {
+    {"part", source_part},
+    {"leasx", lea_sign_extends},
+    {"r2pmask", r2p_mask},
+    {"r2ur", r2ur},
+    {"r2urpred", r2ur_predicate},
+    {"simm33", simm33},
+    {"f2A", packed_a},
+    {"f2B", packed_b},
+    {"f2C", packed_c},
+    {"f2S", packed_s},
     {"isetp", isetp_type},
     {"voteu", voteu},
     {"Prx", plop3_third},

@@ -127,9 +127,10 @@ void barrier_moved(Printer& p) {
                                                               "API_CALL_DEPTH",
                                                               "ATEXIT_PC.LO",
                                                               "ATEXIT_PC.HI"};
-  const unsigned index = p.field(28, 24);
+  const unsigned index = p.field(29, 24);
   if (index < 16) return p.put(fmt::format("B{}", index));
-  p.put(others[index - 16]);
+  if (index == 32) return p.put("MCOLLECTIVE");
+  p.put(index < 32 ? std::string(others[index - 16]) : fmt::format("INVALID{}", index));
 }
 void reconvergent(Printer& p) {
   if (p.arch().sm >= 100) p.render("<.RECONVERGENT@73><.RELIABLE@72>");

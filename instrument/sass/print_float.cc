@@ -8,12 +8,12 @@
 namespace xtrace::sass {
 namespace {
 
-// 20 significant digits; from 1e9 on, 20 digits after the point with an exponent. Infinities and NaNs carry a
-// space that stays before a comma. [nvdisasm 13]
+// 20 significant digits; from 1e9 on, 20 digits after the point with an exponent. Infinities, NaNs and minus
+// zero carry a space that stays before a comma. [nvdisasm 13]
 std::string print_real(double v, bool negative, bool quiet) {
   if (std::isinf(v)) return negative ? "-INF " : "+INF ";
   if (std::isnan(v)) return std::string(negative ? "-" : "+") + (quiet ? "QNAN " : "SNAN ");
-  if (v == 0) return negative ? "-0.0" : "0";
+  if (v == 0) return negative ? "-0.0 " : "0";
   return std::fabs(v) >= 1e9 ? fmt::format("{:.20e}", v) : fmt::format("{:.20g}", v);
 }
 

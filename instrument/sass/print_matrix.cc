@@ -39,11 +39,40 @@ void imma(Printer& p) {
 void imma_a(Printer& p) { p.put(p.flag(73) ? ".COL" : ".ROW"); }
 void imma_b(Printer& p) { p.put(p.flag(74) ? ".COL" : ".ROW"); }
 void sparse(Printer& p) {
-  const bool on = opcode13(p.word()) == 0x237 ? p.flag(72) : p.flag(73);
+  const uint16_t opcode = opcode13(p.word());
+  const bool on = p.flag(opcode == 0x237 ? 72 : opcode == 0x27a ? 80 : 73);
   if (!on) return;
   p.put(", ");
   p.gpr_at(40);
   p.put(", 0x0");
+}
+void qmma(Printer& p) {
+  p.render("<.SP@80><#qmmashape@76:75><.F32@77><.F16@77!1>");
+  const unsigned a = p.arch().sm >= 120 ? p.field(83, 82) : 0, b = p.arch().sm >= 120 ? p.field(85, 84) : 0;
+  p.put_name("fp8", a << 1 | p.field(78, 78));
+  p.put_name("fp8", b << 1 | p.field(79, 79));
+}
+// Older notation names the only layout there is.
+void qmma_row(Printer& p) {
+  if (p.arch().sm < 120) p.put(p.flag(73) ? ".???1" : ".ROW");
+}
+void qmma_column(Printer& p) {
+  if (p.arch().sm < 120) p.put(p.flag(74) ? ".COL" : ".???0");
+}
+// tcgen05.mma: descriptors of A (or its tensor memory) and B, accumulator, instruction descriptor.
+void utc_mma(Printer& p) {
+  static constexpr std::array<std::string_view, 4> kinds = {"HMMA", "IMMA", ".INVALID2", "QMMA"};
+  p.put(kinds[p.field(73, 72)]);
+  const bool a_in_tmem = (opcode13(p.word()) & 0x400) == 0;
+  p.render("<.2CTA@85><.WS@83> ");
+  p.render(a_in_tmem ? "tmem[{Ua}]" : "gdesc[{Ua}]");
+  p.render(
+      "<.A_REUSE@86><.A_KEEP@84>, gdesc[{Ub}]<.B_REUSE@82><.B_KEEP@81><#tcbuffer@80:79>, tmem[{Uc}], "
+      "tmem[{Ut}], idesc[");
+  p.ur(p.ur_index(40) + 1);
+  p.put("], ");
+  if (p.ur_index(48) != p.arch().urz) p.render("{Uf}, ");
+  p.render("{UPp}");
 }
 void mma_predicate(Printer& p) {
   const unsigned v = p.field(90, 87);
@@ -99,6 +128,7 @@ void warpgroup(Printer& p) {
 }
 
 constexpr Token tokens[] = {
+    {"qmma", qmma},      {"qrow", qmma_row},  {"qcol", qmma_column},    {"utcmma", utc_mma},
     {"dmma", dmma},      {"hmma", hmma},      {"imma", imma},           {"immaA", imma_a},
     {"immaB", imma_b},   {"sparse", sparse},  {"UPmma", mma_predicate}, {"gmma", gmma},
     {"gdescA", gdesc_a}, {"gdescB", gdesc_b}, {"gmmatail", gmma_tail},  {"warpgroup", warpgroup},

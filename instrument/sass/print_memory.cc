@@ -28,14 +28,15 @@ void constant_address(Printer& p) {
   } else {
     p.put(fmt::format("c[{:#x}]", p.field(58, 54)));
   }
-  const bool has_vector = vector && p.field(31, 24) != rz;
+  const unsigned vector_low = opcode == 0x1582 ? 64 : 24;
+  const bool has_vector = vector && p.field(vector_low + 7, vector_low) != rz;
   const bool indexed_uniform = opcode == 0x1abb || (opcode == 0x17ac && p.ur_index(24) != p.arch().urz);
   const int64_t offset = has_vector         ? sign_extend(p.field(53, 38), 16)
                          : opcode == 0x17ac ? static_cast<int64_t>(p.field(53, 37))
                                             : static_cast<int64_t>(p.field(53, 38));
   p.put("[");
   if (has_vector) {
-    p.gpr_at(24);
+    p.gpr_at(vector_low);
   } else if (indexed_uniform) {
     p.ur_at(24);
   } else if (offset == 0 && (vector || opcode == 0x17ac)) {
@@ -49,12 +50,15 @@ void constant_address(Printer& p) {
 // --- memory ---
 
 void order(Printer& p) {
-  if (p.arch().sm < 80) return p.put_name("order75", p.field(80, 79) << 2 | p.field(78, 77));
+  if (p.arch().sm < 80) {
+    p.put_name("order75", p.field(80, 79) << 2 | p.field(78, 77));
+    return p.render("<.PRIVATE@76>");
+  }
+  const bool load = p.form().kind() == MemKind::load || p.form().kind() == MemKind::async;
+  if (p.field(80, 77) == 4 && !load) return p.put(".STRONG.SM.PRIVATE");
   p.put_name("order", p.field(80, 77));
 }
-void prefetch(Printer& p) {
-  if (p.arch().sm >= 80) p.render("<#ltc@69:68>");
-}
+void prefetch(Printer& p) { p.render("<#ltc@69:68>"); }
 void load_modifiers(Printer& p) {
   p.render("<.E@72><#cache@86:84>");
   prefetch(p);
@@ -71,6 +75,7 @@ void lds_modifiers(Printer& p) {
   p.render("<#ldsize@75:73>");
 }
 void sts_modifiers(Printer& p) { p.render("<#ldsize@75:73>"); }
+void stsm_modifiers(Printer& p) { p.render(".16<.M88@78!1><.MT88@78><#mnum@73:72>"); }
 void ldsm_modifiers(Printer& p) { p.render(".16<#mshape@79:78><#mnum@73:72>"); }
 
 bool is_atomic(const Printer& p) {
@@ -100,7 +105,7 @@ void address(Printer& p, BitRange offset_field, unsigned offset_bits) {
         offset_bits = 23;
       }
     } else if (form.mnemonic == "LDGSTS") {
-      wide = p.arch().sm >= 100 || p.flag(70);
+      wide = p.arch().sm >= 100 ? p.flag(83) : p.flag(70);
       desc = p.flag(76);
     } else {
       wide = p.flag(90);
@@ -109,7 +114,8 @@ void address(Printer& p, BitRange offset_field, unsigned offset_bits) {
   } else if (form.mnemonic == "STAS") {
     wide = true;
   }
-  const bool hidden_desc = desc && p.arch().sm < 90;  // nvdisasm leaves the descriptor of sm_80 out
+  // nvdisasm leaves the descriptor of sm_80 out, unless bit 101 is set.
+  const bool hidden_desc = desc && p.arch().sm < 90 && !p.flag(101);
   const bool shared_ur = form.mnemonic == "LDGSTS" && opcode == 0x1dae;  // belongs to the other address
   const bool with_ur = has_ur && !desc && !hidden_desc && !shared_ur;
   const int64_t offset = sign_extend(get_bits(p.word(), offset_field), offset_bits);
@@ -123,9 +129,10 @@ void address(Printer& p, BitRange offset_field, unsigned offset_bits) {
   p.put("[");
   if (show_vector && (vector || offset == 0 || has_ur)) {
     p.gpr_at(24);
-    if (has_ur && global) p.put(wide ? ".64" : p.flag(72) ? ".U32" : "");
+    if (has_ur && global) p.put(wide ? ".64" : ".U32");
+    if (has_ur && form.mnemonic == "QSPC" && p.arch().sm >= 100) p.put(p.flag(90) ? ".64" : ".U32");
     if (form.mnemonic == "STAS") p.put(".64");
-    if (p.arch().sm < 90 && form.space() == MemSpace::shared && form.kind() != MemKind::other) {
+    if ((p.arch().sm < 90 || !has_ur) && form.space() == MemSpace::shared && form.kind() != MemKind::other) {
       static constexpr std::array<std::string_view, 4> scales = {"", ".X4", ".X8", ".X16"};
       p.put(scales[p.field(79, 78)]);
     }
@@ -153,16 +160,16 @@ void load_predicate(Printer& p) {
 
 void atomic_type(Printer& p) { p.put_name(p.arch().sm >= 90 ? "atomtype" : "atomtype75", p.field(75, 73)); }
 void atom(Printer& p) {
-  p.render("<.E@72><#atomop@90:87>");
+  p.render("<.E@72><#atomop@90:87><#cache@86:84>");
   atomic_type(p);
   order(p);
 }
 void atom_float(Printer& p) {
-  p.render("<.E@72><#atomfop@90:88><#atomftype@76:73>");
+  p.render("<.E@72><#atomfop@90:88><#cache@86:84><#atomftype@76:73>");
   order(p);
 }
 void atom_cas(Printer& p) {
-  p.render("<.E@72>.CAS");
+  p.render("<.E@72>.CAS<#cache@86:84>");
   atomic_type(p);
   order(p);
 }
@@ -177,12 +184,12 @@ void atoms_cas(Printer& p) {
 }
 void red_name(Printer& p) { p.put(p.arch().sm >= 90 ? "REDG" : "RED"); }
 void red(Printer& p) {
-  p.render("<.E@72><#atomop@89:87>");
+  p.render("<.E@72><#atomop@89:87><#cache@86:84>");
   atomic_type(p);
   order(p);
 }
 void red_float(Printer& p) {
-  p.render("<.E@72><#atomfop@89:88><#atomftype@76:73>");
+  p.render("<.E@72><#atomfop@89:88><#cache@86:84><#atomftype@76:73>");
   order(p);
 }
 void ldgmc(Printer& p) {
@@ -192,14 +199,20 @@ void ldgmc(Printer& p) {
   order(p);
 }
 void ldgmc_float(Printer& p) {
-  p.render("<.E@72><#ldgmcfop@90:88><#atomftype@76:73>");
+  p.render("<.E@72>");
+  p.put_name(p.arch().sm >= 100 ? "ldgmcfop100" : "ldgmcfop", p.field(90, 88));
+  if (p.arch().sm >= 100 && p.flag(87)) {
+    p.put_name("ldgmctype100", p.field(76, 73));
+  } else {
+    p.render("<#atomftype@76:73>");
+  }
   order(p);
 }
 void ldgsts(Printer& p) {
   p.put(".E");
-  if (p.arch().sm >= 100) return;  // the modifiers moved there
   if (!p.flag(81)) p.put(".BYPASS");
-  p.render("<#ltc@72:71><#ldsize@75:73><#order@80:77><.ZFILL@82>");
+  p.render(p.arch().sm >= 100 ? "<#cache@86:84><#ltc@73:72><#ldgstssize@75:74><#order@80:77><.ZFILL@82>"
+                              : "<#ltc@72:71><#ldsize@75:73><#order@80:77><.ZFILL@82>");
 }
 void ldgsts_destination(Printer& p) {
   p.put("[");
@@ -215,6 +228,64 @@ void optional_pp(Printer& p) {
   if (p.field(90, 87) == pt) return;
   p.put(", ");
   p.pred(p.field(89, 87), p.flag(90), false);
+}
+// 256-bit accesses: the offset counts 32 bytes for loads, a mask of registers follows when it is not full.
+void access256(Printer& p) {
+  p.render(".E<#cache@86:84><#l2hint@82:81>");
+  if (p.form().kind() == MemKind::load) p.render("<#ltc@74:73>");
+  p.put(".256");
+  order(p);
+}
+void address256(Printer& p) {
+  const bool load = p.form().kind() == MemKind::load, desc = p.flag(76);
+  const unsigned ur_low = load ? 32 : 64;
+  if (desc) {
+    p.put("desc[");
+    p.ur_at(ur_low);
+    p.put("]");
+  }
+  p.put("[");
+  p.gpr_at(24);
+  p.put(p.flag(75) ? ".64" : ".U32");
+  if (!desc) {
+    p.put("+");
+    p.ur_at(ur_low);
+  }
+  offset_in_brackets(p, (load ? sign_extend(p.field(56, 40), 17) : sign_extend(p.field(58, 40), 19)) * 32,
+                     true);
+  p.put("]");
+}
+void register_mask(Printer& p, unsigned mask) {
+  if (mask == 0xff) return;
+  p.put(", ");
+  p.hex(mask);
+}
+void load_mask(Printer& p) { register_mask(p, p.field(72, 72) << 7 | p.field(63, 57)); }
+void store_mask(Printer& p) { register_mask(p, p.field(90, 88) << 5 | p.field(63, 59)); }
+// TLD up to its address of the texture.
+void texture_load(Printer& p) {
+  const bool is_new = p.arch().sm >= 100;
+  p.render("<.SCR@60><#f16round@80:79>");
+  p.render(is_new ? "<#tld100@88:87><.AOFFI@57:56><.MS@78:77><.CL@76>"
+                  : "<#tld@89:87><.AOFFI@76><.CL@77><.MS@78>");
+  p.render("<#cache@86:84><.NODEP@90> {Pu?}{Rc}, {Rd}, {Ra}, ");
+  if (p.field(39, 32) != rz) p.render("{Rb}, ");
+}
+void texture_offset(Printer& p) {
+  if (p.arch().sm < 100) p.render(", {x@53:46}");
+}
+void load_predicate87(Printer& p) {
+  const unsigned v = p.field(90, 87);
+  if (v == 0) return;
+  p.put(", ");
+  p.pred(pt - (v & 7), (v & 8) != 0, false);
+}
+// [uniform pair + offset] of constant memory.
+void constant_memory(Printer& p) {
+  p.put("[");
+  p.ur_at(24);
+  offset_in_brackets(p, sign_extend(get_bits(p.word(), bits(63, 40)), 24), true);
+  p.put("]");
 }
 void match(Printer& p) {
   if (p.flag(79)) return;
@@ -236,6 +307,7 @@ void cctl(Printer& p) {
   offset_in_brackets(p, sign_extend(get_bits(p.word(), bits(63, 32)), 32), true);
   p.put("]");
 }
+void fence(Printer& p) { p.put_name("fence", p.arch().sm >= 100 ? p.field(73, 72) : p.field(72, 72)); }
 void b2r(Printer& p) {
   static constexpr std::array<std::string_view, 4> kinds = {"", ".RESULT", ".WARP", ".INVALID3"};
   p.put(kinds[p.field(79, 78)]);
@@ -250,7 +322,9 @@ void b2r_predicate(Printer& p) {
 
 void phase_check(Printer& p) { p.render(".TRANS64<.TRYWAIT@72>"); }
 void arrive(Printer& p) {
-  p.render(".TRANS64<.TMASK@73><.RED@74><.OPTOUT@75><.A1T0@84><.A0TR@85><.ART0@86>");
+  p.render(".TRANS64<.TMASK@73><.RED@74><.OPTOUT@75><.A1T0@84>");
+  if (p.flag(85)) p.put(p.flag(74) ? ".A0TR" : ".A0T1");
+  p.render("<.ART0@86>");
 }
 void arrives(Printer& p) { p.render("<.64@75><.ARVCNT@73>"); }
 void syncs_cctl(Printer& p) { p.render("<.IV@72>"); }
@@ -267,6 +341,27 @@ void tma_descriptor(Printer& p) {
   p.ur_at(40);
   p.put("]");
 }
+void bulk_copy(Printer& p) {
+  p.render("<.S@73><.G@73!1><.S@74><.G@74!1><.MULTICAST@75><#ltc@82:81><.SEQUENCED@83>");
+}
+void bulk_reduction(Printer& p) {
+  p.render("<.S@73><.G@73!1>");
+  p.put(p.flag(74) ? ".S" : ".???0");
+  p.render("<#tmaop@89:87><#blkredtype@84:81>");
+}
+void tensor_barrier(Printer& p) { p.render("<.2CTA@85><.A0TX@77><.WAKEUP@76><.MULTICAST@75>"); }
+void tensor_access(Printer& p) {
+  p.put_name("tmshape", p.field(87, 87) << 2 | p.field(82, 81));
+  p.render("<#tmrepeat@85:83>");
+  if (p.flag(80)) p.put(p.form().kind() == MemKind::load ? ".PACK16BIT" : ".EXPAND16BIT");
+}
+void tensor_address(Printer& p) {
+  p.put("tmem[");
+  p.ur_at(p.form().kind() == MemKind::load ? 32 : 64);
+  offset_in_brackets(p, sign_extend(p.field(79, 72) << 24 | p.field(63, 40), 32), true);
+  p.put("]");
+}
+void next_of_a(Printer& p) { p.ur(p.ur_index(24) + 1); }
 void set_max_registers(Printer& p) {
   static constexpr std::array<std::string_view, 4> kinds = {".ALLOC", ".DEALLOC", ".TRY_ALLOC", ".INVALID3"};
   p.put(kinds[p.field(73, 72)]);
@@ -288,6 +383,20 @@ void set_shared_size(Printer& p) {
 }
 
 constexpr Token tokens[] = {
+    {"cmem", constant_memory},
+    {"tld", texture_load},
+    {"tldoffset", texture_offset},
+    {"Pnz87", load_predicate87},
+    {"ld256", access256},
+    {"mem256", address256},
+    {"ld256mask", load_mask},
+    {"st256mask", store_mask},
+    {"ublkcp", bulk_copy},
+    {"ublkred", bulk_reduction},
+    {"utcbar", tensor_barrier},
+    {"ldtm", tensor_access},
+    {"tmem", tensor_address},
+    {"Ua1", next_of_a},
     {"cbuf", constant_address},
     {"ld", load_modifiers},
     {"st", store_modifiers},
@@ -295,6 +404,7 @@ constexpr Token tokens[] = {
     {"lds", lds_modifiers},
     {"sts", sts_modifiers},
     {"ldsm", ldsm_modifiers},
+    {"stsm", stsm_modifiers},
     {"mem", memory},
     {"mem12", memory12},
     {"mem32", memory32},
@@ -314,6 +424,7 @@ constexpr Token tokens[] = {
     {"Pldgsts", optional_pp},
     {"match", match},
     {"cctl", cctl},
+    {"fence", fence},
     {"b2r", b2r},
     {"b2rpred", b2r_predicate},
     {"phasechk", phase_check},

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "instrument/sass/form.h"
 
@@ -28,6 +29,8 @@ class Printer {
 
   // Guard, mnemonic and operands.
   std::string run();
+  // What was put so far.
+  std::string take() { return std::move(out_); }
 
   // --- for the special tokens ---
   unsigned field(unsigned high, unsigned low) const {
@@ -47,7 +50,7 @@ class Printer {
   void gpr_at(unsigned low) { gpr(field(low + 7, low)); }
   void ur_at(unsigned low) { ur(ur_index(low)); }
   unsigned ur_index(unsigned low) const { return field(low + arch_.ur_bits - 1u, low); }
-  void constant(bool bindless);
+  void constant(bool bindless, std::string_view between = {});  // c[0x0][0x210]; `between` the brackets
   const Arch& arch() const { return arch_; }
   const Form& form() const { return form_; }
   const RawInst& word() const { return w_; }

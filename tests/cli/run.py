@@ -8,8 +8,8 @@ A golden file is a list of transcripts:
     ! lines of stderr
     [exit 0]
 
-They run in a directory that holds run.xtr (finished) and died.xtr (incomplete), both made by make_sample_bundle, and the
-files that prepare() makes. --update rewrites the golden files with what the program does now."""
+They run in a directory that holds run.xtr (finished) and died.xtr (incomplete), both made by make_sample_bundle, two
+cubins of fixtures/cubins, and the files that prepare() makes. --update rewrites the golden files with what the program does now."""
 import argparse
 import difflib
 import os
@@ -32,6 +32,8 @@ def prepare(directory, make_bundle):
     shutil.copytree(directory / "run.xtr", directory / "torn.xtr")
     with open(directory / "torn.xtr" / "launches", "r+b") as f:
         f.truncate(f.seek(0, os.SEEK_END) - 1)
+    for name in ("plain", "calls"):
+        shutil.copy(HERE.parent.parent / "fixtures/cubins/sm_90" / f"{name}.cubin", directory / f"{name}.cubin")
     (directory / "empty").mkdir()
     shutil.copytree(directory / "run.xtr", directory / "damaged.xtr")
     (directory / "damaged.xtr" / "manifest").write_text("{}")

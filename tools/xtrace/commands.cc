@@ -7,6 +7,7 @@ int run_ls(int argc, char** argv);
 int run_info(int argc, char** argv);
 int run_replay(int argc, char** argv);
 int run_explain(int argc, char** argv);
+int run_sass(int argc, char** argv);
 
 namespace {
 
@@ -20,6 +21,7 @@ constexpr Command table[] = {
     {"replay", "replay recorded launches, clean and under probes, and compare", run_replay},
 #endif
     {"explain", "say what a reason code of a replay report means", run_explain},
+    {"sass", "show the machine code of a file: text, control flow, live registers, one word", run_sass},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The fixtures of fixtures/cubins, and a way to move code that changes every offset.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -52,7 +52,7 @@ const Registers registers[] = {
     {90,
      "@!P6 TLD.LZ RZ, R32, R11, UR4, 0x0, 1D, 0x3",
      {0x000004ff0b20ef66, 0x000fe200089e03ff},
-     "R32-35 <- R11-14 R32-35 UR4-5 P6"},
+     "R32-33 <- R11 UR4-5 P6"},
     {90,
      "@!UP0 UPLOP3.LUT UP2, UPT, UPT, UPT, UP4, 0x80, 0x0",
      {0x000000000000889c, 0x000fe20003f4f040},
@@ -247,12 +247,12 @@ const Registers registers[] = {
     {90,
      "SYNCS.ARRIVE.TRANS64 RZ, [UR7+0x138], R14",
      {0x0001380effff79a7, 0x000fe20008000007},
-     "<- R14-15 UR7"},
+     "<- R14 UR7"},
     {90, "SYNCS.EXCH.64 URZ, [UR16+0xe8], UR20", {0x0000e814103f75b2, 0x000fe20008000100}, "<- UR16 UR20-21"},
     {90,
      "SYNCS.PHASECHK.TRANS64.TRYWAIT P4, [UR7+0x88], R2",
      {0x00008802ff0075a7, 0x000fe20008080147},
-     "P4 <- R2-3 UR7"},
+     "P4 <- R2 UR7"},
     {90,
      "UIADD3.X UR49, URZ, UR37, URZ, UP3, !UPT",
      {0x000000253f317290, 0x000fe20009ffe43f},
@@ -265,15 +265,15 @@ const Registers registers[] = {
     {90, "ULDC.U16 UR27, c[0x0][UR9+0x768]", {0x0001da00091b7abb, 0x000fe20008000400}, "UR27 <- UR9"},
     {90, "UP2UR UR14, UPR, URZ, 0x1", {0x000000013f0e7883, 0x000fe20008000000}, "UR14 <- UP0"},
     {90, "USEL UR39, UR10, URZ, !UP0", {0x0000003f0a277287, 0x000fe2000c000000}, "UR39 <- UR10 UP0"},
-    {90, "USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8", {0x000000e8000079c8, 0x000fe20008000600}, "UP0 <- UP0"},
+    {90, "USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8", {0x000000e8000079c8, 0x000fe20008000600}, "UP0 <-"},
     {90,
      "UTMALDG.4D.MULTICAST [UR16], [UR10], UR6, desc[UR58]",
      {0x00003a100a0073b4, 0x000fe20008019806},
-     "<- UR6-7 UR10-11 UR16-23 UR58-59"},
+     "<- UR6 UR10-11 UR16-21 UR58-59"},
     {90,
      "UTMASTG.4D [UR24], [UR38], desc[UR14]",
      {0x00000e18260073b5, 0x000fe20008019000},
-     "<- UR14-15 UR24-31 UR38-39"},
+     "<- UR14-15 UR24-28 UR38-39"},
     {90, "VOTE.ANY R10, PT, P3", {0x00000000000a7806, 0x000fe200018e0100}, "R10 <- P3"},
     {90, "VOTEU.ANY UP2, P1", {0x00000000003f7886, 0x000fe20000840100}, "UP2 <- P1"},
     {90, "WARPSYNC R25", {0x0000000019007348, 0x000fe20003800000}, "<- R25"},
@@ -327,6 +327,51 @@ const Registers registers[] = {
      "R6-7 <- R254"},
     {90, "BAR.SYNC ignores the predicate field", {0x0000000000007b1d, 0x000fec0000010000}, "<-"},
     {90, "P2R reads what the mask selects", {0x0000007f00037803, 0x000fca0000000000}, "R3 <- R0 P0-6"},
+    {75, "HMMA.884.F32.F32.STEP3 R6, R172.ROW, R188.COL, R6",
+     {0x000000bcac067236, 0x000fe2000001d406}, "R6-7 <- R6-7 R172-173 R188-189"},
+    {75, "BMOV.32.CLEAR R3, B8", {0x0000000008037355, 0x000fe20000100000}, "R3 B8 <- B8"},
+    {75, "BMOV.32 R3, B8", {0x0000000008037355, 0x000fe20000000000}, "R3 <- B8"},
+    {89, "QMMA.16832.F32.E4M3.E4M3 R4, R32.ROW, R38.COL, R4",
+     {0x000000262004727a, 0x000fe20000002c04}, "R4-7 <- R4-7 R32-35 R38-39"},
+    {89, "QMMA.16816.F16.E4M3.E4M3 R4, R32.ROW, R38.COL, R4",
+     {0x000000262004727a, 0x000fe20000000404}, "R4-5 <- R4-5 R32-33 R38"},
+    {90, "FMNMX.IS_A R0, P2, R1, R3, P1", {0x0000000301007209, 0x000fe20000a00002}, "R0 P2 <- R1 R3 P1"},
+    {90, "FMNMX R0, R1, R3, P1", {0x0000000301007209, 0x000fe20000a00000}, "R0 <- R1 R3 P1"},
+    {90, "UTMASTG.1D [UR16], [UR6]", {0x00000010060073b5, 0x000fe20008000000}, "<- UR6-7 UR16-17"},
+    {90, "UTMALDG.1D [UR8], [UR18]", {0x00000008120075b4, 0x000fe20008000000}, "<- UR8-10 UR18-19"},
+    {90, "UTMAPF.L2.2D [UR12], [UR6]", {0x0000000c060075b8, 0x000fe20008008000}, "<- UR6-7 UR12-13"},
+    {90, "UBLKCP.S.G.MULTICAST [UR14], [UR8], UR10, desc[UR4]",
+     {0x0000040e080073ba, 0x000fe20008001a0a}, "<- UR4-5 UR8-10 UR14-15"},
+    {90, "SYNCS.ARRIVE.TRANS64.A1T0 R4, [UR6], RZ", {0x000000ffff0479a7, 0x000fe20008100006}, "R4-5 <- UR6"},
+    {90, "LDGSTS with a descriptor behind its offset",
+     {0x10080000ecd77dae, 0x000fe20009121962}, "<- R215 R236-237 UR34-36 P2"},
+    {90, "NANOSLEEP P0, R5", {0x000000050000735d, 0x000fe20000000000}, "<- R5 P0"},
+    {90, "ENDCOLLECTIVE P3", {0x000000000000791b, 0x000fe20001800000}, "<- P3"},
+    {100, "FFMA2 R40, R32.F32x2.HI_LO, R75.F32, R40.F32x2.HI_LO",
+     {0x0000004b20287249, 0x000fe20001000028}, "R40-41 <- R32-33 R40-41 R75"},
+    {100, "FADD2 R0, R2.F32x2.HI_LO, R3.F32",
+     {0x000000030200724b, 0x000fe20000200004}, "R0-1 <- R2-3"},
+    {100, "FMNMX3 R28, R28, R39, R29, !PT", {0x000000271c1c7276, 0x000fe2000780001d}, "R28 <- R28-29 R39"},
+    {100, "CREDUX.MIN.S32 UR5, R45", {0x000000002d0572cc, 0x000fe20000008200}, "UR5 <- R45"},
+    {100, "ATOMS.CAST.SPIN.64 P1, [R8], R20, R22",
+     {0x000000140800758d, 0x000fe20001820416}, "P1 <- R8 R20-23"},
+    {100, "LDTM.x4 R112, tmem[UR19+0xc]", {0x00000c13007079ee, 0x000fe20008140000}, "R112-115 <- UR19"},
+    {100, "STTM.16dp256bit.x2 tmem[UR3], R16",
+     {0x00000010000079ed, 0x000fe200080a0003}, "<- R16-23 UR3"},
+    {100, "STG.E.ENL2.256 desc[UR22][R4.64], R8, R12",
+     {0xf8000008040c797f, 0x000fe2000f121816}, "<- R4-5 R8-15 UR22-23"},
+    {120, "IADD R5, -R3, RZ", {0x000000ff03057235, 0x000fe200078e0100}, "R5 <- R3"},
+    {120, "IADD.64 R36, R24, R32", {0x0000002018247235, 0x000fe400078e0200}, "R36-37 <- R24-25 R32-33"},
+    {120, "IADD R7, P0, RZ, -R6", {0x80000006ff077235, 0x000fe20007800000}, "R7 P0 <- R6"},
+    {120, "IADD.X R39, RZ, ~UR5, P0", {0x80000005ff277c35, 0x000fe200080e0400}, "R39 <- UR5 P0"},
+    {120, "SEL.64 R20, R20, RZ, P0", {0x000000ff14147607, 0x000fe20000000000}, "R20-21 <- R20-21 P0"},
+    {120, "SEL.64 R4, RZ, 0x1, P0", {0x00000001ff047407, 0x000fe20000000000}, "R4-5 <- P0"},
+    {120, "IMNMX.U32 PT, PT, R2, R2, 0x3b, !PT, !PT",
+     {0x0000003b02027817, 0x000fe20007ffe000}, "R2 <- R2"},
+    {120, "IMNMX.U64 PT, PT, R2, R2, 0x3b, !PT, !PT",
+     {0x0000003b02027817, 0x000fe20007ffe400}, "R2-3 <- R2-3"},
+    {120, "UFADD UR6, UR7, UR5", {0x0000000007067254, 0x000fe20008000005}, "UR6 <- UR5 UR7"},
+    {120, "USEL.64 UR30, UR4, UR12, !UP0", {0x0000000c041e7c87, 0x000fe2000c000000}, "UR30-31 <- UR4-5 UR12-13 UP0"},
     {90, "BSSY P1", {0x000005a000007945, 0x000fe20000800000}, "B0 <- P1"},
 };
 
@@ -340,10 +385,27 @@ TEST(Effects, RegisterSets) {
 
 // An operand whose count is an upper bound never counts as overwritten.
 TEST(Effects, UncertainDefinitionsAreAlsoUses) {
-  const RawInst tld{0x000004ff0b20ef66, 0x000fe200089e03ff};
-  const Effects e = effects(arch(90), tld, 0);
+  const RawInst tex{0x000004ff0b20ef60, 0x000fe200089e03ff};
+  const Effects e = effects(arch(90), tex, 0);
   EXPECT_EQ((e.def.gpr & ~e.use.gpr).count(), 0u);
   EXPECT_EQ(e.def.gpr.count(), 4u);
+  EXPECT_FALSE(e.exact);
+  const RawInst tld{0x000004ff0b20ef66, 0x000fe200089e03ff};  // 1D, level zero, two components
+  EXPECT_TRUE(effects(arch(90), tld, 0).exact);
+  const RawInst tld_2d{0x200004ff0b20ef66, 0x000fe200089e03ff};
+  EXPECT_FALSE(effects(arch(90), tld_2d, 0).exact);
+}
+
+// Chips that lack a unit run these instructions elsewhere: the code then carries a scoreboard.
+TEST(Effects, ScoreboardOverridesFixedLatency) {
+  RawInst hadd2{0x000000ff0c007230, 0x000fe20000000800};
+  EXPECT_TRUE(effects(arch(75), hadd2, 0).fixed_latency);
+  EXPECT_EQ(effects(arch(75), hadd2, 0).late_queue, LateQueue::none);
+  Control c = get_control(hadd2);
+  c.write_barrier = 2;
+  set_control(hadd2, c);
+  EXPECT_FALSE(effects(arch(75), hadd2, 0).fixed_latency);
+  EXPECT_EQ(effects(arch(75), hadd2, 0).late_queue, LateQueue::other);
 }
 
 struct Memory {

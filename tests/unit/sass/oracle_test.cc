@@ -1,5 +1,6 @@
 // nvdisasm's text of real instruction words against ours: tests/oracle/*.txt.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -55,17 +56,27 @@ bool same_text(std::string oracle, std::string ours) {
   return oracle == ours;
 }
 
-// Forms whose text lacks modifiers, by architecture and opcode. A form leaves the list when its text becomes
-// exact; nothing may join it unseen.
-const std::set<std::pair<std::string, uint16_t>> not_exact = {
-    {"sm_90", 0x1f66},  // TLD: texture modifiers, offsets and dimension are not modelled
+// Mnemonic and first opcode of forms whose text is not exact for any word tried, or that the oracle does not
+// know: modifiers of texture and surface accesses, and forms that no library uses. What becomes exact leaves
+// the list.
+const std::vector<std::string> forms_without_a_row = {
+    "BGMMA 0x19f2",       "BGMMA 0x1df2",       "BMMA 0x23d",        "CCTL 0x1d8f",   "CCTLL 0x990",
+    "CSMTEST 0x80d",      "FOOTPRINT 0x1f74",   "FOOTPRINT 0x373",   "FSWZADD 0x822", "I2I 0x238",
+    "IDE 0x951",          "NANOTRAP 0x95a",     "PLOP3 0x21d",       "PLOP3 0x21e",   "PLOP3 0x21f",
+    "R2B 0x31e",          "REDAS 0x1dbe",       "RTT 0x94f",         "SCATTER 0x218", "SUATOM 0x1f93",
+    "SUATOM 0x394",       "SUATOM 0x593",       "SULD 0x1f97",       "SULD 0x797",    "SULD 0x998",
+    "SURED 0x1f9f",       "SURED 0x3a0",        "SURED 0x59f",       "SUST 0x1f9b",   "SUST 0x79b",
+    "SUST 0x99c",         "SYNCS.CAS 0x13b2",   "SYNCS.CCTL 0x19b1", "TEX 0x1f60",    "TEX 0x361",
+    "TLD 0x367",          "TLD4 0x1f63",        "TLD4 0x364",        "TMML 0x1f69",   "TMML 0x36a",
+    "TXD 0x1f6c",         "TXD 0x36d",          "TXQ 0x1f6f",        "TXQ 0x370",     "UBLKRED 0x13bb",
+    "UCGABAR_GET 0x15c7", "UCGABAR_SET 0x13c7", "UCLEA 0x18bc",      "UPLOP3 0x129d", "UPLOP3 0x129e",
+    "UPLOP3 0x129f",      "USETMAXREG 0x13c8",  "WARPSYNC 0x348",
 };
 
 void compare(const std::string& file, size_t expected_rows) {
   const std::vector<Row> rows = read_rows(file);
   EXPECT_EQ(rows.size(), expected_rows);
   std::map<std::string, std::pair<size_t, size_t>> counts;  // architecture: exact, all
-  std::set<std::pair<std::string, uint16_t>> inexact;
   for (const Row& r : rows) {
     const std::string arch(r.arch->name);
     const uint16_t opcode = opcode13(r.word);
@@ -77,25 +88,33 @@ void compare(const std::string& file, size_t expected_rows) {
       ++exact;
       continue;
     }
-    inexact.insert({arch, opcode});
-    EXPECT_TRUE(not_exact.contains({arch, opcode}))
-        << arch << fmt::format(" {:016x} {:016x}", r.word.lo, r.word.hi) << "\n  oracle " << r.text
-        << "\n  ours   " << ours;
+    ADD_FAILURE() << arch << fmt::format(" {:016x} {:016x}", r.word.lo, r.word.hi) << "\n  oracle " << r.text
+                  << "\n  ours   " << ours;
   }
   for (const auto& [arch, c] : counts)
     testing::Test::RecordProperty(arch, fmt::format("{} of {} exact", c.first, c.second));
-  if (file == "sm90_forms.txt") {
-    EXPECT_EQ(inexact, not_exact) << "a form became exact: take it off the list";
-  }
 }
 
 TEST(Oracle, TextOfCompiledKernels) { compare("vectors.txt", 2544); }
 TEST(Oracle, TextOfEveryOpcodeSeenOnSm90) { compare("sm90_forms.txt", 453); }
+TEST(Oracle, TextOfGeneratedWords) { compare("generated.txt", 9995); }
+
+// A form without a row would be a form whose text nobody compared. Listed are those whose text lacks
+// modifiers (docs/isa.md), and one that the oracle does not know.
+TEST(Oracle, EveryFormHasARow) {
+  std::set<const Form*> compared;
+  for (const std::string file : {"vectors.txt", "sm90_forms.txt", "generated.txt"})
+    for (const Row& r : read_rows(file)) compared.insert(find_form(*r.arch, r.word));
+  std::set<std::string> without;
+  for (const Form& f : all_forms())
+    if (!compared.contains(&f)) without.insert(fmt::format("{} {:#x}", f.mnemonic, f.opcodes[0]));
+  EXPECT_THAT(without, testing::ElementsAreArray(forms_without_a_row));
+}
 
 // Register names in the oracle's text, as an independent check of the effects: each of them is read or
 // written.
 TEST(Oracle, EveryRegisterOfTheTextIsInTheEffects) {
-  for (const std::string file : {"vectors.txt", "sm90_forms.txt"}) {
+  for (const std::string file : {"vectors.txt", "sm90_forms.txt", "generated.txt"}) {
     for (const Row& r : read_rows(file)) {
       const Effects e = effects(*r.arch, r.word, r.pc);
       const RegSet gpr = e.use.gpr | e.def.gpr, ur = e.use.ur | e.def.ur;

@@ -1,0 +1,237 @@
+// sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--save FOLDER] FILE...: splices a `block` plan into
+// up to N random kernels of every architecture that the files carry, and extracts each of them; in all
+// kernels the empty plan must give the identical file. The splicer verifies its result itself. Prints, for
+// every architecture, how many went through, and the refusals by reason. --save writes spliced and extracted
+// cubins for nvdisasm. Exit status 1 when an empty plan changes a byte, an extracted function differs from
+// the original, or something fails that is no refusal.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "instrument/cubin/extract.h"
+#include "instrument/cubin/fatbin.h"
+#include "instrument/cubin/kernel_info.h"
+#include "instrument/instrument.h"
+#include "instrument/sass/arch.h"
+
+namespace xtrace {
+namespace {
+
+struct Candidate {
+  size_t file = 0;
+  cubin::FatbinEntry entry;
+  std::string kernel;
+};
+
+struct Tally {
+  uint64_t kernels = 0, tried = 0, identical = 0, spliced = 0, extracted = 0, faults = 0, sites = 0;
+  std::map<std::string, uint64_t> refusals, extract_refusals;
+  std::map<std::string, std::string> example;
+};
+
+// The part of a message that names the reason: without kernel names, numbers and instructions.
+std::string reason_of(const std::string& message, std::string_view kernel) {
+  std::string text = message.substr(0, message.find('\n'));
+  for (size_t at; (at = text.find(kernel)) != std::string::npos;) text.replace(at, kernel.size(), "K");
+  for (std::string_view cut : {" at K@", ", at ", "; kernel K", " from K"})
+    if (const size_t at = text.find(cut); at != std::string::npos) text.resize(at);
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool number = std::isdigit(static_cast<unsigned char>(text[i])) != 0 &&
+                        (i == 0 || std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0);
+    out += number ? '#' : text[i];
+    while (number && i + 1 < text.size() && std::isalnum(static_cast<unsigned char>(text[i + 1])) != 0) ++i;
+  }
+  return out;
+}
+
+instrument::LaunchShape shape_of(const cubin::KernelInfo& info) {
+  instrument::LaunchShape shape;
+  shape.grid = {64, 1, 1};
+  shape.block = {info.max_threads == 0 ? 128 : std::min<uint32_t>(info.max_threads, 1024), 1, 1};
+  return shape;
+}
+
+// Wrapping slots of one size, at addresses that no driver was asked for: nothing runs here.
+wire::SlotLayout some_layout(const instrument::LaunchShape& shape, uint32_t warps_per_cta) {
+  wire::SlotLayout l;
+  l.warps_per_cta = warps_per_cta;
+  l.warps = static_cast<uint32_t>(shape.grid.count()) * warps_per_cta;
+  l.headers = 0x100000000000;
+  l.counters = 0x100000200000;
+  l.slots = 0x100000400000;
+  l.slot_bytes = 4096;
+  l.lead_bytes = 1024;
+  l.wraps = true;
+  return l;
+}
+
+class Run {
+ public:
+  Run(size_t kernels, unsigned seed, unsigned only, std::filesystem::path save,
+      std::vector<std::string> files)
+      : wanted_(kernels), random_(seed), only_(only), save_(std::move(save)), files_(std::move(files)) {}
+
+  int all() {
+    collect();
+    for (auto& [sm, candidates] : candidates_) {
+      std::shuffle(candidates.begin(), candidates.end(), random_);
+      tallies_[sm].kernels = candidates.size();
+      if (candidates.size() > wanted_) candidates.resize(wanted_);
+      // In file order, so that every entry is unwrapped once.
+      std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+        return a.file != b.file ? a.file < b.file : a.entry.offset < b.entry.offset;
+      });
+    }
+    for (size_t f = 0; f < files_.size(); ++f) {
+      const auto bytes = read_file(files_[f]);
+      if (!bytes) continue;
+      for (auto& [sm, candidates] : candidates_)
+        for (const Candidate& c : candidates)
+          if (c.file == f) one(*bytes, c, tallies_[sm]);
+      fmt::print(stderr, "done {}\n", files_[f]);
+    }
+    return report();
+  }
+
+ private:
+  void collect() {
+    for (size_t f = 0; f < files_.size(); ++f) {
+      const auto bytes = read_file(files_[f]);
+      const auto entries = bytes ? cubin::fatbin_entries(*bytes) : tl::make_unexpected(bytes.error());
+      if (!entries) {
+        fmt::print(stderr, "{}: {}\n", files_[f], entries.error().to_string());
+        continue;
+      }
+      for (const cubin::FatbinEntry& e : *entries) {
+        if (e.kind != cubin::FatbinEntry::Kind::cubin || (only_ != 0 && e.sm != only_) ||
+            !sass::find_arch(e.sm))
+          continue;
+        const auto names = cubin::kernel_names(*bytes, e);
+        if (!names) continue;
+        for (const std::string& k : *names) candidates_[e.sm].push_back({f, e, k});
+      }
+    }
+  }
+
+  void fault(Tally& t, const Candidate& c, const std::string& what) {
+    ++t.faults;
+    fmt::print(stderr, "FAULT {} at {:#x} {}: {}\n", files_[c.file], c.entry.offset, c.kernel, what);
+  }
+
+  void refuse(Tally& t, const Candidate& c, std::map<std::string, uint64_t>& into, const Error& e) {
+    const std::string reason = reason_of(e.message, c.kernel);
+    ++into[reason];
+    t.example.emplace(reason, e.message.substr(0, 160));
+  }
+
+  void save(const std::string& name, ByteView bytes) {
+    if (!save_.empty()) (void)write_file(save_ / name, bytes);
+  }
+
+  void one(ByteView file, const Candidate& c, Tally& t) {
+    ++t.tried;
+    const auto code = unwrap(file, c.entry);
+    if (!code) return fault(t, c, code.error().to_string());
+    const auto image = cubin::Image::parse(*code);
+    if (!image) return fault(t, c, image.error().to_string());
+
+    const auto cut = cubin::extract_function(*code, c.kernel);
+    if (!cut) {
+      if (cut.error().kind == ErrorKind::internal) fault(t, c, cut.error().to_string());
+      refuse(t, c, t.extract_refusals, cut.error());
+    } else {
+      const auto small = cubin::Image::parse(cut->cubin);
+      const auto old_text = image->text_section(c.kernel), new_text = small->text_section(c.kernel);
+      if (!new_text || image->sections()[*old_text].data != small->sections()[*new_text].data) {
+        fault(t, c, "the extracted function differs");
+      } else {
+        ++t.extracted;
+        save(fmt::format("sm_{}_{}_extracted.cubin", image->sm(), t.tried), cut->cubin);
+      }
+    }
+
+    const auto info = cubin::kernel_info(*image, c.kernel);
+    if (!info) return refuse(t, c, t.refusals, info.error());
+    const auto splicer = instrument::Splicer::create(*code, c.kernel, shape_of(*info));
+    if (!splicer) {
+      if (splicer.error().kind == ErrorKind::internal) fault(t, c, splicer.error().to_string());
+      return refuse(t, c, t.refusals, splicer.error());
+    }
+    const wire::SlotLayout none;
+    const auto empty = splicer->splice({.probe = instrument::ProbeKind::none}, none);
+    if (!empty || empty->cubin != *code) return fault(t, c, "the empty plan changed the file");
+    ++t.identical;
+    const wire::SlotLayout slots = some_layout(shape_of(*info), splicer->warps_per_cta());
+    const auto spliced = splicer->splice({.probe = instrument::ProbeKind::block}, slots);
+    if (!spliced) {
+      if (spliced.error().kind == ErrorKind::internal) fault(t, c, spliced.error().to_string());
+      return refuse(t, c, t.refusals, spliced.error());
+    }
+    ++t.spliced;
+    t.sites += spliced->report.sites;
+    save(fmt::format("sm_{}_{}_block.cubin", image->sm(), t.tried), spliced->cubin);
+  }
+
+  int report() const {
+    uint64_t faults = 0;
+    for (const auto& [sm, t] : tallies_) {
+      fmt::print(
+          "sm_{}: {} kernels, {} tried: empty plan identical {}, block plan {} ({} sites), extracted {}, "
+          "faults {}\n",
+          sm, t.kernels, t.tried, t.identical, t.spliced, t.sites, t.extracted, t.faults);
+      for (const auto& [reason, n] : t.refusals)
+        fmt::print("  splice refused x{}: {} ({})\n", n, reason, t.example.at(reason));
+      for (const auto& [reason, n] : t.extract_refusals)
+        fmt::print("  extract refused x{}: {} ({})\n", n, reason, t.example.at(reason));
+      faults += t.faults;
+    }
+    return faults == 0 ? 0 : 1;
+  }
+
+  size_t wanted_;
+  std::mt19937 random_;
+  unsigned only_;
+  std::filesystem::path save_;
+  std::vector<std::string> files_;
+  std::map<unsigned, std::vector<Candidate>> candidates_;
+  std::map<unsigned, Tally> tallies_;
+};
+
+}  // namespace
+}  // namespace xtrace
+
+int main(int argc, char** argv) {
+  size_t kernels = 2000;
+  unsigned seed = 1, only = 0;
+  std::string save;
+  std::vector<std::string> files;
+  for (int i = 1; i < argc; ++i) {
+    const std::string a = argv[i];
+    const bool more = i + 1 < argc;
+    if (a == "--kernels" && more) {
+      kernels = std::stoul(argv[++i]);
+    } else if (a == "--seed" && more) {
+      seed = static_cast<unsigned>(std::stoul(argv[++i]));
+    } else if (a == "--sm" && more) {
+      only = static_cast<unsigned>(std::stoul(argv[++i]));
+    } else if (a == "--save" && more) {
+      save = argv[++i];
+    } else {
+      files.push_back(a);
+    }
+  }
+  if (files.empty()) {
+    std::fputs("usage: sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--save FOLDER] FILE...\n",
+               stderr);
+    return 64;
+  }
+  return xtrace::Run(kernels, seed, only, save, files).all();
+}
