@@ -14,7 +14,7 @@ namespace xtrace::cli {
 namespace {
 
 struct Flags {
-  std::string bundle, launches, kernel, probes = "block", json, traces;
+  std::string bundle, launches, kernel, probes = "block", json, traces, backend = "auto";
   std::vector<std::string> samples;
   bool compare = false, quiet = false;
   double budget = 1.05, watchdog = 10;
@@ -26,6 +26,7 @@ Result<ReplayOptions> options_of(const Flags& f) {
   o.bundle = f.bundle;
   o.traces = f.traces.empty() ? o.bundle / "traces" : std::filesystem::path(f.traces);
   XT_TRY(o.probes, parse_probes(f.probes));
+  XT_TRY(o.backend, parse_backend(f.backend));
   for (const std::string& text : f.samples) {
     XT_TRY(const Sample sample, parse_sample(text));
     o.samples.push_back(sample);
@@ -120,6 +121,8 @@ int run_replay(int argc, char** argv) {
   line.option("--pair-sites", f.pair_sites, "most instructions that the pair probe rotates over (default: 512)");
   line.option("--max-slices", f.max_slices, "most slices of a Perfetto timeline (default: 2000000)");
   line.option("--watchdog", f.watchdog, "seconds after which a launch counts as hung (default: 10)");
+  line.option("--backend", f.backend,
+              "driver (a GPU), interp (the CPU, time is modelled), or auto: the driver where there is one (default: auto)");
   line.option("--device", f.device, "ordinal of the GPU (default: 0)");
   line.flag("--quiet", f.quiet, "no progress on stderr");
   if (const auto status = line.parse(argc, argv)) return *status;

@@ -28,6 +28,14 @@ TEST(ReplayOptions, Samples) {
     EXPECT_FALSE(parse_sample(wrong)) << wrong;
 }
 
+TEST(ReplayOptions, Backends) {
+  EXPECT_EQ(*parse_backend("auto"), BackendChoice::automatic);
+  EXPECT_EQ(*parse_backend("driver"), BackendChoice::driver);
+  EXPECT_EQ(*parse_backend("interp"), BackendChoice::interp);
+  EXPECT_EQ(ReplayOptions{}.backend, BackendChoice::automatic);
+  for (const char* wrong : {"", "gpu", "Interp"}) EXPECT_FALSE(parse_backend(wrong)) << wrong;
+}
+
 TEST(ReplayOptions, Ordinals) {
   EXPECT_EQ(*parse_ordinals("3"), (std::vector<uint64_t>{3}));
   EXPECT_EQ(*parse_ordinals("0,3-5"), (std::vector<uint64_t>{0, 3, 4, 5}));

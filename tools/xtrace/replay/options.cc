@@ -57,6 +57,13 @@ Result<Sample> parse_sample(const std::string& text) {
   return with_hint(bad_input("unknown sample '{}'", text), "samples are: all, cta:1/N with N from 1");
 }
 
+Result<BackendChoice> parse_backend(const std::string& text) {
+  if (text == "auto") return BackendChoice::automatic;
+  if (text == "driver") return BackendChoice::driver;
+  if (text == "interp") return BackendChoice::interp;
+  return with_hint(bad_input("unknown backend '{}'", text), "backends are: auto, driver, interp");
+}
+
 Result<std::vector<uint64_t>> parse_ordinals(const std::string& text) {
   std::vector<uint64_t> ordinals;
   for (const std::string& part : split(text, ',')) {

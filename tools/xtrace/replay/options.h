@@ -17,6 +17,9 @@ struct Sample {
   std::string text() const;          // "all" or "cta:1/16"
 };
 
+// Where launches run: on a GPU through its driver, on the CPU, or whichever there is.
+enum class BackendChoice : uint8_t { automatic, driver, interp };
+
 struct ReplayOptions {
   std::filesystem::path bundle;
   std::filesystem::path traces;      // where artefacts go
@@ -30,11 +33,14 @@ struct ReplayOptions {
   uint64_t max_slices = 2'000'000;
   double watchdog_seconds = 10;
   int device = 0;
+  BackendChoice backend = BackendChoice::automatic;
 };
 
 // "all", "block,inst", ...: usage errors list what there is.
 Result<std::vector<instrument::ProbeKind>> parse_probes(const std::string& text);
 Result<Sample> parse_sample(const std::string& text);
+// "auto", "driver" or "interp".
+Result<BackendChoice> parse_backend(const std::string& text);
 // "0,3-5" as a set of ordinals.
 Result<std::vector<uint64_t>> parse_ordinals(const std::string& text);
 

@@ -10,6 +10,7 @@
 
 #include "replay/session.h"
 #include "tools/xtrace/replay/launch_replay.h"
+#include "replay/interp/interp_backend.h"
 #ifdef XTRACE_HAVE_CUDA
 #include "replay/driver/driver_backend.h"
 #endif
@@ -22,7 +23,7 @@ using nlohmann::json;
 volatile sig_atomic_t interrupted = 0;
 void on_interrupt(int) { interrupted = 1; }
 
-Result<std::unique_ptr<replay::Backend>> make_backend(const ReplayOptions& options) {
+Result<std::unique_ptr<replay::Backend>> make_driver(const ReplayOptions& options) {
 #ifdef XTRACE_HAVE_CUDA
   replay::DriverOptions driver;
   driver.device = options.device;
@@ -33,6 +34,20 @@ Result<std::unique_ptr<replay::Backend>> make_backend(const ReplayOptions& optio
   return with_hint(environment("this build of xtrace has no driver backend"),
                    "build it where the CUDA toolkit and CUPTI are installed");
 #endif
+}
+
+// `why`: set when the choice was made here, to the reason.
+Result<std::unique_ptr<replay::Backend>> make_backend(const ReplayOptions& options, std::string& why) {
+  if (options.backend == BackendChoice::interp) return replay::make_interp_backend();
+  auto driver = make_driver(options);
+  if (driver || driver.error().kind != ErrorKind::environment) return driver;
+  if (options.backend == BackendChoice::driver) {
+    std::string& hint = driver.error().hint;
+    hint += std::string(hint.empty() ? "" : "; ") + "--backend=interp replays on the CPU";
+    return driver;
+  }
+  why = driver.error().message;
+  return replay::make_interp_backend();
 }
 
 // --- messages: length and JSON text, over a pipe
@@ -80,7 +95,10 @@ json message_of(uint64_t ordinal, const Error& error) {
 // The child: replays until the end of the list or until the device is gone. Never returns.
 [[noreturn]] void work(int fd, const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals, size_t first,
                        const ReplayOptions& options) {
-  auto backend = make_backend(options);
+  std::string why;
+  auto backend = make_backend(options, why);
+  if (backend && first == 0 && !why.empty())
+    fmt::print(stderr, "xtrace replay: backend interp, the CPU interpreter: {}\n", why);
   if (!backend) {
     json message = message_of(ordinals[first], backend.error());
     message["fatal"] = true;   // the next launch would meet the same

@@ -1,0 +1,93 @@
+#include "replay/interp/address.h"
+
+#include "replay/interp/memory_map.h"
+#include "replay/interp/program.h"
+
+namespace xtrace::replay::interp {
+namespace {
+
+bool aligned(Step& s, uint64_t address, unsigned bytes, unsigned lane, const char* space) {
+  if (address % bytes == 0) return true;
+  s.fail(ErrorKind::device,
+         fmt::format("misaligned access to {} memory: {} bytes at {:#x}", space, bytes, address),
+         static_cast<int>(lane));
+  return false;
+}
+
+}  // namespace
+
+void decode_address(Decoder& d, Inst& i, const AddressFields& f) {
+  const auto zero = Operand{d.program().layout.zero()};
+  i.c[2] = i.c[3] = i.a[1] = zero;
+  d.expect(72, 72, 1, "the 64-bit address flag");
+  i.offset = d.take_signed(f.offset_high, f.offset_low);
+  if (!d.extended()) {
+    d.gprs(i.a, 24, 2);
+    return;
+  }
+  const bool wide = d.flag(f.wide_bit), descriptor = d.flag(f.desc_bit);
+  d.gprs(i.a, 24, wide ? 2 : 1);
+  if (!wide) i.a[1] = zero;
+  if (descriptor && !wide) d.refuse("a descriptor with a 32-bit address");
+  Operand uniform[2];
+  d.urs(uniform, f.ur_low, 2);
+  // The descriptor that kernels load from c[0x0][0x208] has no part in the address.
+  if (!descriptor) i.c[2] = uniform[0], i.c[3] = uniform[1];
+}
+
+void decode_address32(Decoder& d, Inst& i, unsigned ur_low) {
+  i.c[2] = Operand{d.program().layout.zero()};
+  d.gprs(i.a, 24, 1);
+  i.offset = d.take_signed(63, 40);
+  if (d.extended()) d.urs(&i.c[2], ur_low, 1);
+}
+
+std::byte* global_bytes(Step& s, uint64_t address, unsigned bytes, unsigned lane) {
+  if (!aligned(s, address, bytes, lane, "global")) return nullptr;
+  std::byte* p = s.memory->find(address, bytes);
+  if (p == nullptr)
+    s.fail(ErrorKind::device,
+           fmt::format("an access of {} bytes at {:#x}, outside recorded memory: {}", bytes, address,
+                       s.memory->nearest(address)),
+           static_cast<int>(lane));
+  return p;
+}
+
+std::byte* shared_bytes(Step& s, uint32_t address, unsigned bytes, unsigned lane) {
+  if (!aligned(s, address, bytes, lane, "shared")) return nullptr;
+  if (uint64_t{address} + bytes <= s.cta->shared.size()) return s.cta->shared.data() + address;
+  s.fail(ErrorKind::device,
+         fmt::format("an access of {} bytes at {:#x} of shared memory, which has {:#x} bytes", bytes, address,
+                     s.cta->shared.size()),
+         static_cast<int>(lane));
+  return nullptr;
+}
+
+std::byte* local_bytes(Step& s, uint32_t address, unsigned bytes, unsigned lane) {
+  if (!aligned(s, address, bytes, lane, "local")) return nullptr;
+  const uint32_t size = s.program->local_bytes;
+  if (uint64_t{address} + bytes <= size) return s.warp->local.data() + uint64_t{lane} * size + address;
+  s.fail(ErrorKind::device,
+         fmt::format("an access of {} bytes at {:#x} of local memory: a thread has {:#x} bytes", bytes,
+                     address, size),
+         static_cast<int>(lane));
+  return nullptr;
+}
+
+std::byte* generic_bytes(Step& s, uint64_t address, unsigned bytes, unsigned lane) {
+  if (address - shared_window < window_bytes)
+    return shared_bytes(s, static_cast<uint32_t>(address - shared_window), bytes, lane);
+  if (address - local_window < window_bytes)
+    return local_bytes(s, static_cast<uint32_t>(address - local_window), bytes, lane);
+  return global_bytes(s, address, bytes, lane);
+}
+
+void decode_access_size(Decoder& d, Inst& i) {
+  constexpr uint8_t sizes[] = {1, 1, 2, 2, 4, 8, 16, 0};
+  const uint32_t size = d.take(75, 73);
+  i.bytes = sizes[size];
+  i.flag[0] = size == 1 || size == 3;
+  if (i.bytes == 0) d.refuse("the access size");
+}
+
+}  // namespace xtrace::replay::interp

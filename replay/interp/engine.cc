@@ -1,0 +1,222 @@
+#include "replay/interp/engine.h"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+
+#include "replay/interp/paths.h"
+#include "replay/interp/special.h"
+#include "replay/interp/timing.h"
+
+namespace xtrace::replay::interp {
+namespace {
+
+constexpr uint32_t warp_slice = 4096;     // instructions before another warp of the CTA runs
+constexpr uint32_t cta_slice = 1u << 16;  // ... and before another CTA has its turn
+constexpr uint32_t back_branches = 64;    // ... and before another path of a diverged warp runs
+constexpr size_t most_resident = 4096;    // CTAs that run at the same time
+
+class Engine {
+ public:
+  Engine(const Program& program, const LaunchImage& launch, MemoryMap& memory, const EngineOptions& options)
+      : program_(program),
+        launch_(launch),
+        memory_(memory),
+        options_(options),
+        sm_clock_(modelled_sm_count, first_clock) {}
+
+  Result<EngineResult> run() {
+    const uint64_t ctas = launch_.record.grid.count();
+    uint64_t started = 0;
+    std::deque<Cta> resident;
+    size_t turn = 0;  // CTAs that had a slice since the last one started or ended
+    while (started < ctas || !resident.empty()) {
+      const bool stuck =
+          turn >= resident.size();  // nobody ended in a whole round: somebody may wait for a later CTA
+      if (stuck && started < ctas && resident.size() < most_resident) {
+        resident.push_front(start(started++));
+        turn = 0;
+      }
+      Cta cta = std::move(resident.front());
+      resident.pop_front();
+      XT_TRY(const bool progress, slice(cta));
+      ++turn;
+      if (cta.done()) {
+        finish(cta);
+        turn = resident.empty() ? 0 : 1;  // no new one before the others had their turn
+        continue;
+      }
+      if (!progress) return deadlock(cta);
+      resident.push_back(std::move(cta));
+    }
+    for (uint64_t c : sm_clock_) result_.cycles = std::max(result_.cycles, c - first_clock);
+    return result_;
+  }
+
+ private:
+  Cta start(uint64_t linear);
+  void finish(Cta& cta);
+  Result<bool> slice(Cta& cta);
+  Status run_warp(Cta& cta, Warp& w, uint64_t& executed);
+  tl::unexpected<Error> located(const Cta& cta, const Warp& w, uint32_t index, const Fault& fault);
+  tl::unexpected<Error> deadlock(const Cta& cta);
+
+  const Program& program_;
+  const LaunchImage& launch_;
+  MemoryMap& memory_;
+  const EngineOptions& options_;
+  EngineResult result_;
+  std::vector<uint64_t> sm_clock_;
+  std::vector<std::vector<Row>> spare_rows_;  // of CTAs that ended
+};
+
+Cta Engine::start(uint64_t linear) {
+  const Dim3 &grid = launch_.record.grid, &block = launch_.record.block;
+  Cta cta;
+  cta.linear = static_cast<uint32_t>(linear);
+  cta.index = {static_cast<uint32_t>(linear % grid.x), static_cast<uint32_t>(linear / grid.x % grid.y),
+               static_cast<uint32_t>(linear / grid.x / grid.y)};
+  cta.sm = static_cast<uint32_t>(linear % modelled_sm_count);
+  cta.start_clock = sm_clock_[cta.sm] + launch_cycles;
+  cta.shared.resize(align_up(program_.shared_bytes, 16) + launch_.record.dynamic_shared_bytes);
+  const auto threads = static_cast<uint32_t>(block.count());
+  const uint32_t warps = (threads + lane_count - 1) / lane_count;
+  cta.warps.resize(warps);
+  for (uint32_t k = 0; k < warps; ++k) {
+    Warp& w = cta.warps[k];
+    if (!spare_rows_.empty()) {
+      w.rows = std::move(spare_rows_.back());
+      spare_rows_.pop_back();
+      std::fill(w.rows.begin(), w.rows.end(), Row{});
+    } else {
+      w.rows.resize(program_.layout.rows());
+    }
+    w.preds[pt] = w.preds[upt] = ~0u;
+    const uint32_t here = std::min(threads - k * lane_count, lane_count);
+    w.live = here == lane_count ? all_lanes : (1u << here) - 1;
+    w.paths.push_back({w.live, 0, PathState::ready, 0, 0});
+    w.number = k;
+    w.global_number = cta.linear * warps + k;
+    w.clock = cta.start_clock + k;
+    if (program_.uses_local) w.local.resize(uint64_t{program_.local_bytes} * lane_count);
+  }
+  return cta;
+}
+
+void Engine::finish(Cta& cta) {
+  uint64_t end = cta.start_clock;
+  for (const Warp& w : cta.warps) end = std::max(end, w.clock);
+  sm_clock_[cta.sm] = end;
+  for (Warp& w : cta.warps) spare_rows_.push_back(std::move(w.rows));
+}
+
+Result<bool> Engine::slice(Cta& cta) {
+  uint64_t executed = 0;
+  bool progress = false;
+  for (bool again = true; again && executed < cta_slice;) {
+    again = false;
+    for (Warp& w : cta.warps) {
+      if (w.done()) continue;
+      uint64_t n = 0;
+      XT_TRY_STATUS(run_warp(cta, w, n));
+      executed += n;
+      again |= n != 0;
+    }
+    progress |= again;
+    if (result_.warp_instructions > options_.instruction_limit)
+      return device("watchdog: kernel {} did not end within {} instructions of warps", program_.kernel,
+                    options_.instruction_limit);
+    if (cta.done()) return true;
+  }
+  return progress;
+}
+
+Status Engine::run_warp(Cta& cta, Warp& w, uint64_t& executed) {
+  if (!select_path(w, false)) return {};
+  Step s;
+  s.warp = &w;
+  s.cta = &cta;
+  s.program = &program_;
+  s.memory = &memory_;
+  s.regs = w.rows.data();
+  s.pool = program_.pool.data();
+  uint64_t lanes = 0;
+  uint32_t n = 0;
+  for (; n < warp_slice; ++n) {
+    const Path& p = current_path(w);
+    const uint32_t at = p.at;
+    if (at >= program_.insts.size())
+      return located(cta, w, static_cast<uint32_t>(program_.insts.size() - 1),
+                     {ErrorKind::device, "execution runs over the end of the code", -1});
+    const Inst& i = program_.insts[at];
+    s.active = p.mask;
+    const uint32_t guard = w.preds[i.guard.index] ^ i.guard.flip;
+    s.mask = i.uniform ? guard : guard & p.mask;
+    issue(w, i);
+    if (options_.witness != nullptr)
+      options_.witness->executed(w.global_number, i.pc, p.mask, i.uniform ? guard & p.mask : s.mask);
+    s.next = Next::fall;
+    s.yield = false;
+    if (s.mask != 0) {
+      lanes += static_cast<uint32_t>(std::popcount(s.active));
+      i.exec(s, i);
+      if (s.faulted) return located(cta, w, at, s.fault);
+    }
+    advance(w, i);
+    if (s.next == Next::fall) current_path(w).at = at + 1;
+    if (w.live == 0) {
+      ++n;
+      break;
+    }
+    if (s.next == Next::fall && !s.yield) continue;
+    const bool rotate =
+        s.yield && w.paths.size() > 1 && (i.flag[3] || ++w.back_branches % back_branches == 0);
+    if (!select_path(w, rotate)) {
+      ++n;
+      break;
+    }
+    if (s.yield && i.flag[3]) {  // let other warps go on as well
+      ++n;
+      break;
+    }
+  }
+  executed = n;
+  result_.warp_instructions += n;
+  result_.lane_instructions += lanes;
+  return {};
+}
+
+tl::unexpected<Error> Engine::located(const Cta& cta, const Warp& w, uint32_t index, const Fault& fault) {
+  const sass::RawInst& word = program_.words[index];
+  const std::string source = program_.source(index);
+  Error e{fault.kind,
+          fmt::format("kernel {} at {:#06x}{}: {}: {} (word {:#018x} {:#018x}; CTA {},{},{} warp {}{})",
+                      program_.kernel, index * sass::inst_bytes, source.empty() ? "" : " (" + source + ")",
+                      program_.text(index), fault.message, word.lo, word.hi, cta.index.x, cta.index.y,
+                      cta.index.z, w.number, fault.lane >= 0 ? fmt::format(" lane {}", fault.lane) : ""),
+          {},
+          {}};
+  return tl::make_unexpected(std::move(e));
+}
+
+tl::unexpected<Error> Engine::deadlock(const Cta& cta) {
+  for (const Warp& w : cta.warps)
+    for (const Path& p : w.paths)
+      return located(
+          cta, w, p.at > 0 ? p.at - 1 : 0,
+          {ErrorKind::device,
+           fmt::format("deadlock: lanes {:#010x} wait here for others that never come", p.mask), -1});
+  return device("deadlock in kernel {}", program_.kernel);
+}
+
+}  // namespace
+
+Result<EngineResult> execute(const Program& program, const LaunchImage& launch, MemoryMap& memory,
+                             const EngineOptions& options) {
+  const bundle::LaunchRecord& r = launch.record;
+  if (r.cluster.count() > 1)
+    return unsupported("kernel {} is launched in clusters, which are not implemented", r.kernel);
+  return Engine(program, launch, memory, options).run();
+}
+
+}  // namespace xtrace::replay::interp

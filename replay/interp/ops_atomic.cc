@@ -1,0 +1,190 @@
+// Atomics and reductions: lane after lane, in the order of lanes. Float additions therefore add up in one
+// fixed order, which is one of those that hardware may take.
+#include "replay/interp/address.h"
+#include "replay/interp/op_table.h"
+#include "replay/interp/value/atomic.h"
+#include "replay/interp/value/float.h"
+
+namespace xtrace::replay::interp {
+namespace {
+
+using namespace value;
+
+// Integer types of sm_90: U32 S32 U64 S64.
+enum Type : uint32_t { u32, s32, u64, s64, f32_ftz };
+
+template <typename T, typename F>
+T update(std::byte* p, F f) {
+  T old;
+  std::memcpy(&old, p, sizeof old);
+  const T now = f(old);
+  std::memcpy(p, &now, sizeof now);
+  return old;
+}
+
+// Applies one lane's operation to the word at p, and gives the old value.
+uint64_t apply(Step& s, const Inst& i, unsigned l, std::byte* p) {
+  const uint32_t lo = s.row(i.b[0])[l];
+  const uint64_t both = i.bytes == 8 ? uint64_t{s.row(i.b[1])[l]} << 32 | lo : lo;
+  const auto op = static_cast<AtomOp>(i.op);
+  switch (i.type) {
+    case u32:
+      return update<uint32_t>(p, [&](uint32_t v) { return atomic(op, v, lo); });
+    case s32:
+      return static_cast<uint32_t>(
+          update<int32_t>(p, [&](int32_t v) { return atomic(op, v, static_cast<int32_t>(lo)); }));
+    case u64:
+      return update<uint64_t>(p, [&](uint64_t v) { return atomic(op, v, both); });
+    case s64:
+      return static_cast<uint64_t>(
+          update<int64_t>(p, [&](int64_t v) { return atomic(op, v, static_cast<int64_t>(both)); }));
+    default:
+      return update<uint32_t>(p, [&](uint32_t v) { return flush(fadd(flush(v), flush(lo))); });
+  }
+}
+
+template <typename Where>
+void each_lane(Step& s, const Inst& i, bool returns, Where where) {
+  for (uint32_t m = s.mask; m != 0; m &= m - 1) {
+    const unsigned l = first_lane(m);
+    std::byte* p = where(l);
+    if (p == nullptr) return;
+    const uint64_t old = apply(s, i, l, p);
+    if (!returns) continue;
+    s.out(i.d[0])[l] = static_cast<uint32_t>(old);
+    if (i.bytes == 8) s.out(i.d[1])[l] = static_cast<uint32_t>(old >> 32);
+  }
+}
+void red(Step& s, const Inst& i) {
+  each_lane(s, i, false, [&](unsigned l) { return global_bytes(s, address64(s, i, l), i.bytes, l); });
+}
+void atomg(Step& s, const Inst& i) {
+  each_lane(s, i, true, [&](unsigned l) { return global_bytes(s, address64(s, i, l), i.bytes, l); });
+}
+void atoms(Step& s, const Inst& i) {
+  each_lane(s, i, true, [&](unsigned l) { return shared_bytes(s, address32(s, i, l), i.bytes, l); });
+}
+
+// --- compare and swap: b is compared with memory, c replaces it when they are equal
+template <typename T>
+T swap_if(std::byte* p, T expected, T now) {
+  return update<T>(p, [&](T old) { return old == expected ? now : old; });
+}
+template <typename Where>
+void compare_swap(Step& s, const Inst& i, Where where) {
+  const auto pair = [&](const Operand* o, unsigned l) {
+    return i.bytes == 8 ? uint64_t{s.row(o[1])[l]} << 32 | s.row(o[0])[l] : uint64_t{s.row(o[0])[l]};
+  };
+  for (uint32_t m = s.mask; m != 0; m &= m - 1) {
+    const unsigned l = first_lane(m);
+    std::byte* p = where(l);
+    if (p == nullptr) return;
+    const uint64_t expected = pair(i.b, l), now = pair(i.c, l);
+    const uint64_t old =
+        i.bytes == 8 ? swap_if<uint64_t>(p, expected, now)
+                     : swap_if<uint32_t>(p, static_cast<uint32_t>(expected), static_cast<uint32_t>(now));
+    s.out(i.d[0])[l] = static_cast<uint32_t>(old);
+    if (i.bytes == 8) s.out(i.d[1])[l] = static_cast<uint32_t>(old >> 32);
+  }
+}
+void cas_global(Step& s, const Inst& i) {
+  const uint64_t offset = static_cast<uint64_t>(i.offset);
+  compare_swap(s, i, [&](unsigned l) {
+    const uint64_t base = uint64_t{s.row(i.a[1])[l]} << 32 | s.row(i.a[0])[l];
+    return global_bytes(s, base + offset, i.bytes, l);
+  });
+}
+void cas_shared(Step& s, const Inst& i) {
+  compare_swap(s, i, [&](unsigned l) {
+    return shared_bytes(s, s.row(i.a[0])[l] + static_cast<uint32_t>(i.offset), i.bytes, l);
+  });
+}
+void decode_swap_operands(Decoder& d, Inst& i) {
+  i.type = d.take(75, 73);
+  if (i.type != u32 && i.type != u64) d.refuse("the operand type");
+  i.bytes = i.type == u64 ? 8 : 4;
+  d.dst_gpr(i, i.bytes / 4u);
+  d.gprs(i.b, 32, i.bytes / 4u);
+  d.gprs(i.c, 64, i.bytes / 4u);
+  i.offset = d.take_signed(63, 40);
+  i.unit = Unit::global_memory;
+}
+void decode_cas_global(Decoder& d, Inst& i) {
+  decode_swap_operands(d, i);
+  d.expect(72, 72, 1, "the 64-bit address flag");
+  d.gprs(i.a, 24, 2);
+  d.no_pred_dst(81, "a predicate result");
+  d.hint(86, 84);
+  d.hint(80, 77);
+  i.exec = cas_global;
+}
+void decode_cas_shared(Decoder& d, Inst& i) {
+  decode_swap_operands(d, i);
+  d.gprs(i.a, 24, 1);
+  d.expect(88, 87, 0, "the kind of compare and swap");
+  i.unit = Unit::shared_memory;
+  i.exec = cas_shared;
+}
+
+void decode_integer(Decoder& d, Inst& i, unsigned op_high, unsigned op_low) {
+  i.type = d.take(75, 73);
+  if (i.type > s64) d.refuse("the operand type");
+  i.bytes = i.type >= u64 ? 8 : 4;
+  i.op = d.take(op_high, op_low);
+  if (i.op > static_cast<uint32_t>(AtomOp::exchange)) d.refuse("the operation");
+  i.unit = Unit::global_memory;
+}
+
+void decode_red(Decoder& d, Inst& i) {
+  decode_integer(d, i, 89, 87);
+  d.gprs(i.b, 32, i.bytes / 4u);
+  decode_address(d, i, {64, 90, 71, 63, 40});
+  d.hint(86, 84);
+  d.hint(80, 77);
+  i.exec = red;
+}
+void decode_red_float(Decoder& d, Inst& i) {
+  d.expect(76, 73, 9, "the operand type");  // F32.FTZ.RN
+  d.expect(89, 87, 0, "the operation");     // .ADD
+  i.type = f32_ftz;
+  i.bytes = 4;
+  d.gprs(i.b, 32, 1);
+  decode_address(d, i, {64, 90, 71, 63, 40});
+  d.hint(86, 84);
+  d.hint(80, 77);
+  i.unit = Unit::global_memory;
+  i.exec = red;
+}
+void decode_atomg(Decoder& d, Inst& i) {
+  decode_integer(d, i, 90, 87);
+  d.dst_gpr(i, i.bytes / 4u);
+  d.gprs(i.b, 32, i.bytes / 4u);
+  decode_address(d, i, {64, 70, 71, 63, 40});
+  d.no_pred_dst(81, "a predicate result");
+  d.hint(86, 84);
+  d.hint(80, 77);
+  i.exec = atomg;
+}
+void decode_atoms(Decoder& d, Inst& i) {
+  decode_integer(d, i, 90, 87);
+  d.dst_gpr(i, i.bytes / 4u);
+  d.gprs(i.b, 32, i.bytes / 4u);
+  decode_address32(d, i, 64);
+  i.unit = Unit::shared_memory;
+  i.exec = atoms;
+}
+
+constexpr Op ops[] = {
+    {"RED", 0x18e, decode_red},
+    {"RED", 0x1a6, decode_red_float},
+    {"ATOMG", 0x1a8, decode_atomg},
+    {"ATOMS", 0x18c, decode_atoms},
+    {"ATOMG.CAS", 0x1a9, decode_cas_global},
+    {"ATOMS.CAS", 0x18d, decode_cas_shared},
+};
+
+}  // namespace
+
+std::span<const Op> atomic_ops() { return ops; }
+
+}  // namespace xtrace::replay::interp

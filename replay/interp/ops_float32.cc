@@ -1,0 +1,206 @@
+// Single precision.
+#include "replay/interp/op_table.h"
+#include "replay/interp/step.h"
+#include "replay/interp/value/float.h"
+#include "replay/interp/value/mufu.h"
+
+namespace xtrace::replay::interp {
+namespace {
+
+using namespace value;
+
+// .FTZ [80], rounding [79:78], .SAT [77].
+void decode_modifiers(Decoder& d, Inst& i) {
+  i.flag[0] = d.flag(80);
+  i.op = d.take(79, 78);
+  i.flag[1] = d.flag(77);
+}
+bool plain(const Inst& i) { return !i.flag[0] && !i.flag[1] && i.op == 0; }
+
+// Everything that is not plain: lane by lane.
+template <typename Exact>
+void modified(Step& s, const Inst& i, Exact exact) {
+  const Source a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
+  uint32_t* d = s.out(i.d[0]);
+  for (uint32_t m = s.mask; m != 0; m &= m - 1) {
+    const unsigned l = first_lane(m);
+    const auto in = [&](uint32_t v) { return i.flag[0] ? flush(v) : v; };
+    uint32_t r = canonical(exact(f32(in(a[l])), f32(in(b[l])), f32(in(c[l])), static_cast<Rounding>(i.op)));
+    // Whether hardware calls a result that rounds up to the smallest normal number tiny was not measured.
+    if (i.flag[0] && (r & 0x7fffffff) == 0x00800000)
+      return s.fail(ErrorKind::unsupported, "a result at the limit of .FTZ, which was not measured",
+                    static_cast<int>(l));
+    if (i.flag[0]) r = flush(r);
+    d[l] = i.flag[1] ? saturate(r) : r;
+  }
+}
+
+void fadd_op(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]);
+  map(s, i.d[0], [&](unsigned l) { return fadd(a[l], b[l]); });
+}
+void fadd_modified(Step& s, const Inst& i) {
+  modified(s, i, [](float a, float b, float, Rounding r) { return fadd_rounded(a, b, r); });
+}
+void decode_fadd(Decoder& d, Inst& i) {
+  d.dst(i);
+  decode_modifiers(d, i);
+  i.a[0] = d.a(Mod::fp);
+  i.b[0] = d.s(Mod::fp);
+  i.c[0] = d.constant(0);
+  i.exec = plain(i) ? fadd_op : fadd_modified;
+}
+
+void fmul_op(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]);
+  map(s, i.d[0], [&](unsigned l) { return fmul(a[l], b[l]); });
+}
+void fmul_modified(Step& s, const Inst& i) {
+  modified(s, i, [](float a, float b, float, Rounding r) { return fmul_rounded(a, b, r); });
+}
+void decode_fmul(Decoder& d, Inst& i) {
+  d.dst(i);
+  decode_modifiers(d, i);
+  d.expect(86, 84, 4, "the power-of-two factor");
+  i.a[0] = d.a(Mod::fp);
+  i.b[0] = d.s(Mod::fp);
+  i.c[0] = d.constant(0);
+  i.exec = plain(i) ? fmul_op : fmul_modified;
+}
+
+// The machine's own fused multiply-add where it has one; std::fma gives the same bits elsewhere.
+__attribute__((target_clones("default", "arch=haswell"))) void ffma_rows(uint32_t* d, const uint32_t* a,
+                                                                         const uint32_t* b, const uint32_t* c,
+                                                                         uint32_t ma, uint32_t fa,
+                                                                         uint32_t mb, uint32_t fb,
+                                                                         uint32_t mc, uint32_t fc) {
+#pragma GCC ivdep
+  for (unsigned l = 0; l < lane_count; ++l) {
+    const float r = std::fma(f32((a[l] & ma) ^ fa), f32((b[l] & mb) ^ fb), f32((c[l] & mc) ^ fc));
+    d[l] = r == r ? bits32(r) : nan32;
+  }
+}
+void ffma_op(Step& s, const Inst& i) {
+  if (s.mask == all_lanes)
+    return ffma_rows(s.out(i.d[0]), s.row(i.a[0]), s.row(i.b[0]), s.row(i.c[0]), i.a[0].mask, i.a[0].flip,
+                     i.b[0].mask, i.b[0].flip, i.c[0].mask, i.c[0].flip);
+  const Source a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
+  map(s, i.d[0], [&](unsigned l) { return ffma(a[l], b[l], c[l]); });
+}
+void ffma_modified(Step& s, const Inst& i) {
+  modified(s, i, [](float a, float b, float c, Rounding r) { return ffma_rounded(a, b, c, r); });
+}
+void decode_ffma(Decoder& d, Inst& i) {
+  d.dst(i);
+  decode_modifiers(d, i);
+  i.a[0] = d.a(Mod::fp);
+  i.b[0] = d.b(Mod::fp);
+  i.c[0] = d.c(Mod::fp);
+  i.exec = plain(i) ? ffma_op : ffma_modified;
+}
+
+void fmnmx_op(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]);
+  const uint32_t minimum = s.pred(i.pp);
+  const bool ftz = i.flag[0];
+  map(s, i.d[0], [&](unsigned l) {
+    return fmnmx(ftz ? flush(a[l]) : a[l], ftz ? flush(b[l]) : b[l], (minimum >> l & 1) != 0);
+  });
+}
+void decode_fmnmx(Decoder& d, Inst& i) {
+  d.dst(i);
+  i.flag[0] = d.flag(80);
+  d.expect(81, 81, 0, ".NAN");
+  i.a[0] = d.a(Mod::fp);
+  i.b[0] = d.s(Mod::fp);
+  i.pp = d.pred(87);
+  i.exec = fmnmx_op;
+}
+
+void fsel(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]);
+  const uint32_t p = s.pred(i.pp);
+  map(s, i.d[0], [&](unsigned l) { return (p >> l & 1) != 0 ? a[l] : b[l]; });
+}
+void decode_fsel(Decoder& d, Inst& i) {
+  d.dst(i);
+  d.expect(80, 80, 0, ".FTZ of FSEL");
+  i.a[0] = d.a(Mod::fp);
+  i.b[0] = d.s(Mod::fp);
+  i.pp = d.pred(87);
+  i.exec = fsel;
+}
+
+// Lanes of the first result of a comparison with a second condition: AND OR XOR.
+uint32_t combine(unsigned how, uint32_t lanes, uint32_t p) {
+  return how == 0 ? lanes & p : how == 1 ? lanes | p : lanes ^ p;
+}
+void fsetp(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]);
+  const bool ftz = i.flag[0];
+  const uint32_t r = test(s, [&](unsigned l) {
+    return fcompare(i.op, f32(ftz ? flush(a[l]) : a[l]), f32(ftz ? flush(b[l]) : b[l]));
+  });
+  const uint32_t p = s.pred(i.pp);
+  s.set_pred(i.pu, combine(i.type, r, p));
+  s.set_pred(i.pv, combine(i.type, ~r, p));
+}
+void decode_fsetp(Decoder& d, Inst& i) {
+  i.op = d.take(79, 76);
+  i.flag[0] = d.flag(80);
+  i.type = d.take(75, 74);
+  if (i.type == 3) d.refuse("an invalid way to combine predicates");
+  i.a[0] = d.a(Mod::fp);
+  i.b[0] = d.s(Mod::fp);
+  i.pu = d.pred_dst(81);
+  i.pv = d.pred_dst(84);
+  i.pp = d.pred(87);
+  i.exec = fsetp;
+}
+
+template <std::optional<uint32_t> (*function)(uint32_t)>
+void mufu(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]);
+  uint32_t* d = s.out(i.d[0]);
+  for (uint32_t m = s.mask; m != 0; m &= m - 1) {
+    const unsigned l = first_lane(m);
+    const auto r = function(a[l]);
+    if (!r)
+      return s.fail(ErrorKind::unsupported,
+                    fmt::format("what this function gives for {:#x} was not measured", a[l]),
+                    static_cast<int>(l));
+    d[l] = *r;
+  }
+}
+void decode_mufu(Decoder& d, Inst& i) {
+  d.program().uses_special_functions = true;
+  d.dst(i);
+  i.a[0] = d.s(Mod::fp);
+  d.expect(73, 72, 0, "the half-precision type");
+  switch (d.take(77, 74)) {
+    case 4:
+      i.exec = mufu<mufu_rcp>;
+      break;
+    case 6:
+      i.exec = mufu<mufu_rcp64h>;
+      break;
+    case 7:
+      i.exec = mufu<mufu_rsq64h>;
+      break;
+    default:
+      d.refuse("what this function of the special function unit gives was not measured");
+      break;
+  }
+}
+
+constexpr Op ops[] = {
+    {"FADD", 0x021, decode_fadd},   {"FMUL", 0x020, decode_fmul}, {"FFMA", 0x023, decode_ffma},
+    {"FMNMX", 0x009, decode_fmnmx}, {"FSEL", 0x008, decode_fsel}, {"FSETP", 0x00b, decode_fsetp},
+    {"MUFU", 0x108, decode_mufu},
+};
+
+}  // namespace
+
+std::span<const Op> float32_ops() { return ops; }
+
+}  // namespace xtrace::replay::interp

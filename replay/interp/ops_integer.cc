@@ -1,0 +1,250 @@
+// Integer arithmetic, vector and uniform: the uniform forms are the same functions on rows whose lanes are
+// all equal.
+#include "replay/interp/op_table.h"
+#include "replay/interp/step.h"
+#include "replay/interp/value/integer.h"
+
+namespace xtrace::replay::interp {
+namespace {
+
+using namespace value;
+
+// --- IADD3: a + b + c, or with .X a + b + c and two carries. A negated source is its complement plus one, as
+// hardware adds it: the carry out of 0 - 0 is set. With two carries out their number is what the sum ran
+// over: the instruction that takes them adds both. Which of the two is set when there is one is a guess; the
+// recorded switch_table agrees.
+template <bool carry_in, bool carry_out>
+void iadd3(Step& s, const Inst& i) {
+  const Plain a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
+  const uint32_t fa = i.a[0].flip, fb = i.b[0].flip, fc = i.c[0].flip;
+  const uint32_t ones = i.a[0].add + i.b[0].add + i.c[0].add;
+  uint32_t* d = s.out(i.d[0]);
+  if constexpr (!carry_in && !carry_out) {
+    each(s, [&](unsigned l) { d[l] = (a[l] ^ fa) + (b[l] ^ fb) + (c[l] ^ fc) + ones; });
+  } else {
+    const uint32_t p = carry_in ? s.pred(i.pp) : 0, q = carry_in ? s.pred(i.pq) : 0;
+    uint32_t carry = 0, second = 0;
+    for (uint32_t m = s.mask; m != 0; m &= m - 1) {
+      const unsigned l = first_lane(m);
+      const uint64_t sum =
+          uint64_t{a[l] ^ fa} + (b[l] ^ fb) + (c[l] ^ fc) + ones + (p >> l & 1) + (q >> l & 1);
+      d[l] = static_cast<uint32_t>(sum);
+      carry |= static_cast<uint32_t>(sum >> 32 != 0) << l;
+      second |= static_cast<uint32_t>(sum >> 33 != 0) << l;
+    }
+    s.set_pred(i.pu, carry);
+    s.set_pred(i.pv, second);
+  }
+}
+void decode_iadd3(Decoder& d, Inst& i) {
+  const bool x = d.flag(74);
+  const Mod m = x ? Mod::invert : Mod::negate;
+  d.dst(i);
+  i.a[0] = d.a(m);
+  i.b[0] = d.b(m);
+  i.c[0] = d.c(m);
+  i.pu = d.pred_dst(81);
+  i.pv = d.pred_dst(84);
+  i.pp = d.pred(87);
+  i.pq = d.pred(77);
+  const bool out = (i.pu & 7) != pt || (i.pv & 7) != pt;
+  i.exec = x ? iadd3<true, true> : out ? iadd3<false, true> : iadd3<false, false>;
+}
+
+void viadd(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]);
+  map(s, i.d[0], [&](unsigned l) { return a[l] + b[l]; });
+}
+void decode_viadd(Decoder& d, Inst& i) {
+  d.dst(i);
+  i.a[0] = d.a();
+  i.b[0] = d.s(Mod::negate);
+  i.exec = viadd;
+}
+
+// --- IMAD
+template <bool carry_in>
+void imad(Step& s, const Inst& i) {
+  const Plain a(s, i.a[0]), b(s, i.b[0]);
+  const Source c(s, i.c[0]);
+  const uint32_t p = carry_in ? s.pred(i.pp) : 0;
+  map(s, i.d[0], [&](unsigned l) { return a[l] * b[l] + c[l] + (carry_in ? p >> l & 1 : 0); });
+}
+void decode_imad(Decoder& d, Inst& i) {
+  const bool x = d.flag(74);
+  d.hint(73, 73);  // signedness: the low half of a product has none
+  d.dst(i);
+  i.a[0] = d.a();
+  i.b[0] = d.b();
+  i.c[0] = d.c(x ? Mod::invert : Mod::negate);
+  d.no_pred_dst(81, "a carry out");
+  i.pp = d.pred(87);
+  i.exec = x ? imad<true> : imad<false>;
+}
+
+template <bool is_signed>
+void imad_wide(Step& s, const Inst& i) {
+  const Plain a(s, i.a[0]), b(s, i.b[0]), cl(s, i.c[0]), ch(s, i.c[1]);
+  uint32_t *dl = s.out(i.d[0]), *dh = s.out(i.d[1]);
+  each(s, [&](unsigned l) {
+    const uint64_t v = multiply_wide(a[l], b[l], is_signed) + (uint64_t{ch[l]} << 32 | cl[l]);
+    dl[l] = static_cast<uint32_t>(v);
+    dh[l] = static_cast<uint32_t>(v >> 32);
+  });
+}
+void decode_imad_wide(Decoder& d, Inst& i) {
+  const bool is_signed = d.flag(73);
+  d.expect(74, 74, 0, "IMAD.WIDE.X");
+  d.dst(i, 2);
+  i.a[0] = d.a();
+  i.b[0] = d.b();
+  d.c_pair(i.c);
+  d.no_pred_dst(81, "a carry out of IMAD.WIDE");
+  d.pred(87);  // used with .X only
+  i.exec = is_signed ? imad_wide<true> : imad_wide<false>;
+}
+
+template <bool is_signed>
+void imad_high(Step& s, const Inst& i) {
+  const Plain a(s, i.a[0]), b(s, i.b[0]), cl(s, i.c[0]), ch(s, i.c[1]);
+  map(s, i.d[0], [&](unsigned l) {
+    return static_cast<uint32_t>((multiply_wide(a[l], b[l], is_signed) + (uint64_t{ch[l]} << 32 | cl[l])) >>
+                                 32);
+  });
+}
+void decode_imad_high(Decoder& d, Inst& i) {
+  const bool is_signed = d.flag(73);
+  d.expect(74, 74, 0, "IMAD.HI.X");
+  d.dst(i);
+  i.a[0] = d.a();
+  i.b[0] = d.b();
+  d.c_pair(i.c);
+  d.no_pred_dst(81, "a carry out of IMAD.HI");
+  d.pred(87);
+  i.exec = is_signed ? imad_high<true> : imad_high<false>;
+}
+
+// --- LEA: (a << n) + b; .HI: the high word of {c:a} << n, or of the sign-extended a with .SX32, + b.
+void lea(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), c(s, i.c[0]);
+  const Plain b(s, i.b[0]);
+  const uint32_t fb = i.b[0].flip, one = i.b[0].add;
+  const bool high = i.flag[0], sign = i.flag[1], x = i.flag[2];
+  const uint32_t p = x ? s.pred(i.pp) : 0, n = i.imm;
+  uint32_t* d = s.out(i.d[0]);
+  uint32_t carry = 0;
+  for (uint32_t m = s.mask; m != 0; m &= m - 1) {
+    const unsigned l = first_lane(m);
+    const uint32_t av = a[l];
+    const uint32_t top = sign ? static_cast<uint32_t>(static_cast<int32_t>(av) >> 31) : c[l];
+    const uint64_t sum = uint64_t{high ? shift_high(av, top, n) : av << n} + (b[l] ^ fb) + one + (p >> l & 1);
+    d[l] = static_cast<uint32_t>(sum);
+    carry |= static_cast<uint32_t>(sum >> 32 != 0) << l;
+  }
+  s.set_pred(i.pu, carry);
+}
+void lea_plain(Step& s, const Inst& i) {  // no carry in either direction
+  const Plain a(s, i.a[0]);
+  const Source b(s, i.b[0]);
+  const uint32_t n = i.imm;
+  map(s, i.d[0], [&](unsigned l) { return (a[l] << n) + b[l]; });
+}
+void decode_lea(Decoder& d, Inst& i) {
+  const bool high = d.flag(80), x = d.flag(74), sign = d.flag(73);
+  d.dst(i);
+  d.expect(72, 72, 0, "a negated first source");
+  i.a[0] = d.a();
+  i.b[0] = d.b(d.layout.s_is_c ? Mod::none : x ? Mod::invert : Mod::negate);
+  i.c[0] = d.c();
+  i.imm = d.take(79, 75);
+  i.pu = d.pred_dst(81);
+  i.pp = d.pred(87);
+  i.flag[0] = high;
+  i.flag[1] = sign;
+  i.flag[2] = x;
+  if (sign && !high) d.refuse("LEA.SX32 without .HI");
+  i.exec = high || x || (i.pu != pt && i.pu != upt) ? lea : lea_plain;
+}
+
+// --- comparisons that give a number
+void vimnmx(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]);
+  const uint32_t minimum = s.pred(i.pp);
+  const bool is_signed = i.flag[0];
+  map(s, i.d[0], [&](unsigned l) { return imnmx(a[l], b[l], (minimum >> l & 1) != 0, is_signed); });
+}
+// [73:72]: 0 U32, 1 S32, above packed 16-bit types.
+bool decode_type(Decoder& d) {
+  const uint32_t type = d.take(73, 72);
+  if (type > 1) d.refuse("packed 16-bit operands");
+  return type == 1;
+}
+void decode_vimnmx(Decoder& d, Inst& i) {
+  d.dst(i);
+  i.flag[0] = decode_type(d);
+  i.a[0] = d.a();
+  i.b[0] = d.s();
+  d.expect(76, 76, 0, ".RELU");
+  d.no_pred_dst(81, "a predicate result");
+  d.no_pred_dst(84, "a predicate result");
+  i.pp = d.pred(87);
+  i.exec = vimnmx;
+}
+void decode_imnmx(Decoder& d, Inst& i) {
+  d.dst(i);
+  i.flag[0] = d.flag(73);
+  i.a[0] = d.a();
+  i.b[0] = d.s();
+  i.pp = d.pred(87);
+  i.exec = vimnmx;
+}
+
+void viaddmnmx(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
+  const uint32_t minimum = s.pred(i.pp);
+  const bool is_signed = i.flag[0];
+  map(s, i.d[0], [&](unsigned l) { return imnmx(a[l] + b[l], c[l], (minimum >> l & 1) != 0, is_signed); });
+}
+void decode_viaddmnmx(Decoder& d, Inst& i) {
+  d.dst(i);
+  i.flag[0] = decode_type(d);
+  i.a[0] = d.a();
+  i.b[0] = d.b(Mod::negate);
+  i.c[0] = d.c(Mod::negate);
+  d.expect(76, 76, 0, ".RELU");
+  i.pp = d.pred(87);
+  i.exec = viaddmnmx;
+}
+
+void iabs_op(Step& s, const Inst& i) {
+  const Plain a(s, i.a[0]);
+  map(s, i.d[0], [&](unsigned l) { return iabs(a[l]); });
+}
+void decode_iabs(Decoder& d, Inst& i) {
+  d.dst(i);
+  i.a[0] = d.s();
+  i.exec = iabs_op;
+}
+
+constexpr Op ops[] = {
+    {"IADD3", 0x010, decode_iadd3},
+    {"UIADD3", 0x090, decode_iadd3},
+    {"VIADD", 0x036, decode_viadd},
+    {"IMAD", 0x024, decode_imad},
+    {"UIMAD", 0x0a4, decode_imad},
+    {"IMAD", 0x025, decode_imad_wide},
+    {"UIMAD", 0x0a5, decode_imad_wide},
+    {"IMAD", 0x027, decode_imad_high},
+    {"LEA", 0x011, decode_lea},
+    {"ULEA", 0x091, decode_lea},
+    {"VIMNMX", 0x048, decode_vimnmx},
+    {"IMNMX", 0x017, decode_imnmx},
+    {"VIADDMNMX", 0x046, decode_viaddmnmx},
+    {"IABS", 0x013, decode_iabs},
+};
+
+}  // namespace
+
+std::span<const Op> integer_ops() { return ops; }
+
+}  // namespace xtrace::replay::interp

@@ -1,0 +1,130 @@
+// Moves, special registers, constants.
+#include "replay/interp/op_table.h"
+#include "replay/interp/special.h"
+#include "replay/interp/step.h"
+
+namespace xtrace::replay::interp {
+namespace {
+
+void mov(Step& s, const Inst& i) {
+  const Plain a(s, i.a[0]);
+  map(s, i.d[0], [&](unsigned l) { return a[l]; });
+}
+void decode_mov(Decoder& d, Inst& i) {
+  d.dst(i);
+  i.a[0] = d.s();
+  d.expect(75, 72, 15, "the lane mask of MOV");
+  i.exec = mov;
+}
+void decode_umov(Decoder& d, Inst& i) {
+  d.dst(i);
+  i.a[0] = d.s();
+  i.exec = mov;
+}
+
+// --- S2R, S2UR, CS2R
+void s2r(Step& s, const Inst& i) {
+  map(s, i.d[0], [&](unsigned l) { return special_register(s, i.op, l); });
+}
+void s2ur(Step& s, const Inst& i) {
+  // One value for the warp: that of its first lane.
+  broadcast(s, i.d[0], special_register(s, i.op, first_lane(s.active)));
+}
+void cs2r64(Step& s, const Inst& i) {
+  s2r(s, i);
+  uint32_t* d = s.out(i.d[1]);
+  each(s, [&](unsigned l) { d[l] = special_register_high(s, i.op, l); });
+}
+void decode_special(Decoder& d, Inst& i) {
+  i.op = d.take(79, 72);
+  if (!special_register_known(i.op)) d.refuse(fmt::format("special register {}", i.op));
+}
+void decode_s2r(Decoder& d, Inst& i) {
+  d.dst_gpr(i);
+  decode_special(d, i);
+  i.exec = s2r;
+}
+void decode_s2ur(Decoder& d, Inst& i) {
+  d.dst_ur(i);
+  decode_special(d, i);
+  i.exec = s2ur;
+}
+void decode_cs2r(Decoder& d, Inst& i) {
+  const bool wide = d.flag(80);
+  d.dst_gpr(i, wide ? 2 : 1);
+  decode_special(d, i);
+  i.exec = wide ? cs2r64 : s2r;
+}
+
+// --- constants
+bool load_constant(Step& s, const Inst& i, unsigned lane, int64_t offset) {
+  const auto bank = s.program_bank(i.type);
+  if (offset < 0 || static_cast<uint64_t>(offset) + i.bytes > bank.size() || offset % i.bytes != 0) {
+    s.fail(ErrorKind::device,
+           fmt::format("a read of {} bytes at c[{:#x}][{:#x}]: the bank has {:#x} bytes", i.bytes, i.type,
+                       offset, bank.size()),
+           static_cast<int>(lane));
+    return false;
+  }
+  const std::byte* p = bank.data() + offset;
+  if (i.bytes >= 4) {
+    for (unsigned k = 0; k < i.bytes / 4u; ++k) std::memcpy(&s.out(i.d[k])[lane], p + 4 * k, 4);
+    return true;
+  }
+  uint32_t v = 0;
+  std::memcpy(&v, p, i.bytes);
+  if (i.flag[0]) v = static_cast<uint32_t>(sign_extend(v, 8u * i.bytes));
+  s.out(i.d[0])[lane] = v;
+  return true;
+}
+void ldc(Step& s, const Inst& i) {
+  const Plain a(s, i.a[0]);
+  for (uint32_t m = s.mask; m != 0; m &= m - 1) {
+    const unsigned l = first_lane(m);
+    if (!load_constant(s, i, l, int64_t{static_cast<int32_t>(a[l])} + i.offset)) return;
+  }
+}
+void decode_size(Decoder& d, Inst& i) {
+  constexpr uint8_t sizes[] = {1, 1, 2, 2, 4, 8, 16, 0};
+  const uint32_t size = d.take(75, 73);
+  i.bytes = sizes[size];
+  i.flag[0] = size == 1 || size == 3;
+  if (i.bytes == 0) d.refuse("the access size");
+}
+void decode_ldc(Decoder& d, Inst& i) {
+  if (d.opcode() != 0xb82) return d.refuse("a constant through a handle");
+  decode_size(d, i);
+  d.dst_gpr(i, std::max(1u, i.bytes / 4u));
+  const bool indexed = get_bits(d.word(), bits(31, 24)) != 255;
+  d.gprs(i.a, 24, 1);
+  i.type = d.take(58, 54);
+  const uint32_t offset = d.take(53, 38);
+  i.offset = indexed ? sign_extend(offset, 16) : offset;
+  d.expect(79, 78, 0, "the addressing mode");
+  i.unit = Unit::constant_memory;
+  i.exec = ldc;
+}
+void uldc(Step& s, const Inst& i) {
+  for (unsigned l = 0; l < lane_count; ++l)
+    if (!load_constant(s, i, l, i.offset)) return;
+}
+void decode_uldc(Decoder& d, Inst& i) {
+  if (d.opcode() != 0xab9) return d.refuse("a constant through a handle or an index");
+  decode_size(d, i);
+  d.dst_ur(i, std::max(1u, i.bytes / 4u));
+  i.type = d.take(58, 54);
+  i.offset = d.take(53, 38);
+  i.exec = uldc;
+}
+
+constexpr Op ops[] = {
+    {"MOV", 0x002, decode_mov},   {"UMOV", 0x082, decode_umov}, {"S2R", 0x119, decode_s2r},
+    {"S2UR", 0x1c3, decode_s2ur}, {"CS2R", 0x005, decode_cs2r}, {"LDC", 0x182, decode_ldc},
+    {"ULDC", 0x0b9, decode_uldc},
+};
+
+}  // namespace
+
+std::span<const Op> move_ops() { return ops; }
+
+}  // namespace xtrace::replay::interp

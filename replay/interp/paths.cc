@@ -1,0 +1,207 @@
+#include "replay/interp/paths.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace xtrace::replay::interp {
+namespace {
+
+uint32_t waiting(const Warp& w, PathState state, unsigned barrier) {
+  uint32_t lanes = 0;
+  for (const Path& p : w.paths)
+    if (p.state == state && p.barrier == barrier) lanes |= p.mask;
+  return lanes;
+}
+
+uint32_t needed(const Warp& w, const Path& p) {
+  if (p.state == PathState::at_warpsync) return p.need;
+  uint32_t need = 0;
+  for (uint32_t m = p.mask; m != 0; m &= m - 1) need |= w.barriers[p.barrier][first_lane(m)];
+  return need;
+}
+
+// The paths of `lanes` go on, joined where they meet at one instruction; the one with the lowest lane is
+// next.
+void go_on(Warp& w, uint32_t lanes) {
+  for (size_t a = 0; a < w.paths.size(); ++a) {
+    if ((w.paths[a].mask & lanes) == 0) continue;
+    w.paths[a].state = PathState::ready;
+    w.paths[a].need = 0;
+    for (size_t b = w.paths.size() - 1; b > a; --b) {
+      if ((w.paths[b].mask & lanes) == 0 || w.paths[b].at != w.paths[a].at) continue;
+      w.paths[a].mask |= w.paths[b].mask;
+      w.paths.erase(w.paths.begin() + static_cast<std::ptrdiff_t>(b));
+    }
+  }
+  for (size_t k = 0; k < w.paths.size(); ++k)
+    if ((w.paths[k].mask >> first_lane(lanes) & 1) != 0) w.current = k;
+}
+
+// Lets go on what waits together with path `index`.
+void release(Warp& w, size_t index) {
+  const Path& first = w.paths[index];
+  const uint32_t need = needed(w, first) | first.mask;
+  uint32_t lanes = 0;
+  for (const Path& p : w.paths)
+    if (p.state == first.state && p.barrier == first.barrier && (p.mask & need) != 0) lanes |= p.mask;
+  go_on(w, lanes);
+}
+
+// Whatever need not wait any more goes on.
+void resolve(Warp& w) {
+  for (bool again = true; again;) {
+    again = false;
+    for (size_t k = 0; k < w.paths.size(); ++k) {
+      const Path& p = w.paths[k];
+      if (p.state != PathState::at_convergence && p.state != PathState::at_warpsync) continue;
+      if ((needed(w, p) & w.live & ~waiting(w, p.state, p.barrier)) != 0) continue;
+      release(w, k);
+      again = true;
+      break;
+    }
+  }
+}
+
+// Lanes of the current path stop in front of `at`; the rest of the path falls through.
+void park(Step& s, uint32_t lanes, const Path& parked) {
+  Path& p = current_path(*s.warp);
+  p.mask &= ~lanes;
+  if (p.mask == 0) {
+    p = parked;
+    s.next = Next::moved;
+  } else {
+    p.at += 1;
+    s.warp->paths.push_back(parked);
+    s.next = Next::moved;
+  }
+}
+
+uint32_t live_lanes(const Cta& cta) {
+  uint32_t n = 0;
+  for (const Warp& w : cta.warps) n += static_cast<uint32_t>(std::popcount(w.live));
+  return n;
+}
+
+void release_cta(Cta& cta, unsigned barrier) {
+  uint64_t clock = 0;
+  for (const Warp& w : cta.warps)
+    if (waiting(w, PathState::at_cta_barrier, barrier) != 0) clock = std::max(clock, w.clock);
+  for (Warp& w : cta.warps) {
+    const uint32_t lanes = waiting(w, PathState::at_cta_barrier, barrier);
+    if (lanes == 0) continue;
+    w.clock = clock;
+    go_on(w, lanes);
+  }
+  cta.barriers[barrier] = {};
+}
+
+void check_cta_barriers(Cta& cta) {
+  for (unsigned b = 0; b < cta.barriers.size(); ++b) {
+    const CtaBarrier& barrier = cta.barriers[b];
+    if (barrier.arrived == 0) continue;
+    if (barrier.arrived >= (barrier.expected != 0 ? barrier.expected : live_lanes(cta))) release_cta(cta, b);
+  }
+}
+
+}  // namespace
+
+void branch(Step& s, uint32_t taken, uint32_t target) {
+  Path& p = current_path(*s.warp);
+  if (taken == 0) return;
+  const bool back = target <= p.at;
+  if (taken == p.mask) {
+    p.at = target;
+  } else {
+    p.mask &= ~taken;
+    p.at += 1;
+    s.warp->paths.push_back({taken, target, PathState::ready, 0, 0});
+  }
+  s.next = Next::moved;
+  s.yield = back;
+}
+
+void branch_each(Step& s, uint32_t lanes, const uint32_t (&target)[lane_count]) {
+  while (lanes != 0) {
+    const uint32_t to = target[first_lane(lanes)];
+    uint32_t same = 0;
+    for (uint32_t m = lanes; m != 0; m &= m - 1)
+      if (target[first_lane(m)] == to) same |= 1u << first_lane(m);
+    lanes &= ~same;
+    Path& p = current_path(*s.warp);
+    if (same == p.mask) {
+      s.yield |= to <= p.at;
+      p.at = to;
+      s.next = Next::moved;
+      return;
+    }
+    p.mask &= ~same;
+    s.warp->paths.push_back({same, to, PathState::ready, 0, 0});
+  }
+}
+
+void exit_lanes(Step& s, uint32_t lanes) {
+  Warp& w = *s.warp;
+  w.live &= ~lanes;
+  Path& p = current_path(w);
+  p.mask &= ~lanes;
+  p.at += 1;
+  s.next = Next::moved;
+  if (p.mask == 0) {
+    w.paths.erase(w.paths.begin() + static_cast<std::ptrdiff_t>(w.current));
+    if (w.current >= w.paths.size()) w.current = 0;
+  }
+  resolve(w);
+  check_cta_barriers(*s.cta);
+}
+
+void join_barrier(Step& s, uint32_t lanes, unsigned barrier) {
+  for (uint32_t m = lanes; m != 0; m &= m - 1) s.warp->barriers[barrier][first_lane(m)] = lanes;
+}
+
+void leave_barrier(Step& s, uint32_t lanes, unsigned barrier) {
+  for (uint32_t& participants : s.warp->barriers[barrier]) participants &= ~lanes;
+  const uint32_t at = current_path(*s.warp).at, mask = current_path(*s.warp).mask;
+  current_path(*s.warp).at = at + 1;
+  s.next = Next::moved;
+  resolve(*s.warp);
+  // The path that leaves goes on first.
+  for (size_t k = 0; k < s.warp->paths.size(); ++k)
+    if ((s.warp->paths[k].mask & mask) != 0 && s.warp->paths[k].state == PathState::ready)
+      s.warp->current = k;
+}
+
+void wait_barrier(Step& s, uint32_t lanes, unsigned barrier) {
+  park(s, lanes,
+       {lanes, current_path(*s.warp).at + 1, PathState::at_convergence, static_cast<uint8_t>(barrier), 0});
+  resolve(*s.warp);
+}
+
+void wait_warpsync(Step& s, uint32_t lanes, uint32_t need) {
+  park(s, lanes, {lanes, current_path(*s.warp).at + 1, PathState::at_warpsync, 0, need});
+  resolve(*s.warp);
+}
+
+void cta_barrier(Step& s, uint32_t lanes, unsigned barrier, uint32_t threads, bool wait) {
+  CtaBarrier& b = s.cta->barriers[barrier];
+  // A warp counts whole, even when it never had 32 threads, against an explicit number of threads.
+  const bool whole = lanes == s.warp->live && threads != 0;
+  b.arrived += whole ? lane_count : static_cast<uint32_t>(std::popcount(lanes));
+  b.expected = threads;
+  if (wait)
+    park(s, lanes,
+         {lanes, current_path(*s.warp).at + 1, PathState::at_cta_barrier, static_cast<uint8_t>(barrier), 0});
+  check_cta_barriers(*s.cta);
+}
+
+bool select_path(Warp& w, bool rotate) {
+  const size_t n = w.paths.size();
+  for (size_t k = rotate ? 1 : 0; k < n + (rotate ? 1 : 0); ++k) {
+    const size_t at = (w.current + k) % n;
+    if (w.paths[at].state != PathState::ready) continue;
+    w.current = at;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace xtrace::replay::interp

@@ -1,0 +1,33 @@
+// How the lanes of a warp part and meet, and how warps meet at CTA barriers.
+#pragma once
+
+#include "replay/interp/step.h"
+
+namespace xtrace::replay::interp {
+
+inline Path& current_path(Warp& w) { return w.paths[w.current]; }
+
+// Lanes `taken` of the current path go to instruction `target`, the others to the next one. Which side goes
+// on first is not the hardware's order: the side that falls through, so that a lane which leaves a spin loop
+// gets on.
+void branch(Step& s, uint32_t taken, uint32_t target);
+// Every lane of `lanes` to its own target; the others fall through.
+void branch_each(Step& s, uint32_t lanes, const uint32_t (&target)[lane_count]);
+// Lanes end.
+void exit_lanes(Step& s, uint32_t lanes);
+
+// BSSY: the lanes become the participants of the barrier. BREAK: they leave it. BSYNC: they wait for those
+// that did not.
+void join_barrier(Step& s, uint32_t lanes, unsigned barrier);
+void leave_barrier(Step& s, uint32_t lanes, unsigned barrier);
+void wait_barrier(Step& s, uint32_t lanes, unsigned barrier);
+// WARPSYNC: the lanes wait until all of `need` that live have come.
+void wait_warpsync(Step& s, uint32_t lanes, uint32_t need);
+
+// BAR.SYNC (wait) and BAR.ARV. `threads`: how many make the barrier complete; 0 = all that live.
+void cta_barrier(Step& s, uint32_t lanes, unsigned barrier, uint32_t threads, bool wait);
+
+// Makes another path current when the current one can not go on, or when `rotate`. False: no path can.
+bool select_path(Warp& w, bool rotate);
+
+}  // namespace xtrace::replay::interp

@@ -1,0 +1,138 @@
+#include "replay/interp/program.h"
+
+#include <algorithm>
+
+#include "instrument/sass/print.h"
+#include "replay/interp/op_table.h"
+#include "replay/interp/step.h"
+
+namespace xtrace::replay::interp {
+namespace {
+
+constexpr uint32_t reserved_registers = 2;  // of EIATTR_REGCOUNT [measured H200]
+constexpr uint32_t stack_bytes = 1024;      // CUDA's default limit, beside the frame
+
+void refuse(Step& s, const Inst& i) {
+  s.fail(ErrorKind::unsupported, fmt::format("not implemented: {}", s.program->problems[i.op]));
+}
+
+void decode_guard(const sass::Form& form, const sass::RawInst& w, Inst& i, Fields& f) {
+  i.uniform = form.cls == sass::OpClass::uniform && !form.has(sass::vector_guard);
+  i.guard.index = static_cast<uint8_t>(get_bits(w, bits(14, 12)));
+  i.guard.flip = get_bits(w, bit(15)) != 0 ? ~0u : 0;
+  if (i.uniform || form.guard_is_uniform()) i.guard.index = static_cast<uint8_t>(i.guard.index + 8);
+  if (form.has(sass::either_guard) && (i.guard.index != upt || i.guard.flip != 0))
+    f.refuse("a guard of this instruction, whose kind is not known");
+}
+
+void decode_schedule(const sass::RawInst& w, Inst& i) {
+  const sass::Control c = sass::get_control(w);
+  i.stall = c.stall;
+  i.wait = c.wait_mask;
+  i.write_barrier = c.write_barrier;
+  i.read_barrier = c.read_barrier;
+}
+
+Unit unit_of(const sass::Form& form) {
+  switch (form.cls) {
+    case sass::OpClass::fp64:
+      return Unit::fp64;
+    case sass::OpClass::xu:
+      return Unit::conversion;
+    case sass::OpClass::mio:
+      return Unit::other;
+    default:
+      return Unit::fixed;
+  }
+}
+
+void decode_one(Program& p, uint32_t index) {
+  const sass::RawInst& w = p.words[index];
+  Inst i;
+  i.index = index;
+  i.pc = index * sass::inst_bytes;
+  decode_schedule(w, i);
+  const sass::Form* form = sass::find_form(*p.arch, w);
+  std::string problem;
+  if (form == nullptr) {
+    problem = "an unknown instruction";
+  } else if (const Op* op = find_op(form->mnemonic, sass::opcode13(w)); op == nullptr) {
+    problem = "the operation";
+  } else {
+    Decoder d(*form, w, i.pc, p);
+    i.unit = unit_of(*form);
+    decode_guard(*form, w, i, d);
+    op->decode(d, i);
+    problem = d.problem();
+  }
+  XT_CHECK(!problem.empty() || i.exec != nullptr, "an operation was decoded without a way to execute it");
+  if (!problem.empty()) {
+    i.exec = refuse;
+    i.guard = {};
+    i.uniform = false;
+    i.op = static_cast<uint32_t>(p.problems.size());
+    p.problems.push_back(std::move(problem));
+  }
+  p.insts.push_back(i);
+}
+
+}  // namespace
+
+int32_t Program::constant_row(uint32_t value) {
+  const auto [it, fresh] = pool_index.try_emplace(value, static_cast<int32_t>(pool.size()));
+  if (fresh) {
+    Row& row = pool.emplace_back();
+    std::fill(std::begin(row.lane), std::end(row.lane), value);
+  }
+  return it->second;
+}
+
+std::string Program::text(uint32_t index) const {
+  return sass::print(*arch, words[index], index * sass::inst_bytes);
+}
+
+std::string Program::source(uint32_t index) const {
+  const auto after = lines.upper_bound(index * sass::inst_bytes);
+  if (after == lines.begin()) return {};
+  const cubin::SourceLine& line = std::prev(after)->second;
+  return fmt::format("{}:{}", line.file, line.line);
+}
+
+const std::string* Program::problem(uint32_t index) const {
+  return insts[index].exec == refuse ? &problems[insts[index].op] : nullptr;
+}
+
+void decode_words(Program& p) {
+  for (uint32_t k = 0; k < p.words.size(); ++k) decode_one(p, k);
+}
+
+Result<Program> decode_program(ByteView cubin, const LaunchImage& launch) {
+  XT_TRY(const cubin::Image image, cubin::Image::parse(cubin));
+  XT_TRY(const cubin::KernelInfo kernel, cubin::kernel_info(image, launch.record.kernel));
+  Program p;
+  XT_TRY(p.arch, sass::find_arch(image.sm()));
+  if (p.arch->sm != 90)
+    return unsupported("the interpreter executes sm_90 code, and kernel {} is for {}", kernel.name,
+                       p.arch->name);
+  p.kernel = kernel.name;
+  p.registers = kernel.register_count;
+  p.layout.gprs = kernel.register_count > reserved_registers ? kernel.register_count - reserved_registers : 0;
+  p.shared_bytes = kernel.shared_bytes;
+  p.frame_bytes = kernel.frame_bytes;
+  p.local_bytes =
+      static_cast<uint32_t>(align_up(std::max(kernel.frame_bytes, kernel.min_stack_bytes), 16)) + stack_bytes;
+  XT_TRY(p.banks, constant_banks(image, kernel, *p.arch, launch, p.local_bytes));
+  const Bytes& text = image.sections()[kernel.text_section].data;
+  if (text.size() % sass::inst_bytes != 0)
+    return bad_input("the code of kernel {} has {} bytes, no multiple of {}", kernel.name, text.size(),
+                     sass::inst_bytes);
+  p.code_bytes = static_cast<uint32_t>(text.size());
+  p.words.resize(text.size() / sass::inst_bytes);
+  std::memcpy(p.words.data(), text.data(), text.size());
+  decode_words(p);
+  // Only for messages: a table that can not be read costs them a line number, nothing else.
+  if (auto lines = cubin::source_lines(image, kernel)) p.lines = std::move(*lines);
+  return p;
+}
+
+}  // namespace xtrace::replay::interp

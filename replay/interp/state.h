@@ -1,0 +1,75 @@
+// Execution state of warps and CTAs.
+//
+// A warp is a set of paths: groups of lanes that execute together at one pc. A branch that its lanes do not
+// agree on splits a path in two; BSYNC and WARPSYNC join paths again. Nothing else joins them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/types.h"
+#include "replay/interp/inst.h"
+
+namespace xtrace::replay::interp {
+
+enum class PathState : uint8_t { ready, at_convergence, at_warpsync, at_cta_barrier };
+
+struct Path {
+  uint32_t mask = 0;
+  uint32_t at = 0;  // index of the next instruction; of one that waits: where it goes on
+  PathState state = PathState::ready;
+  uint8_t barrier = 0;  // convergence barrier B0..B15, or CTA barrier 0..15
+  uint32_t need = 0;    // lanes that must arrive before it goes on
+};
+
+// Rows of a warp's register file: R0..R(n-1), a row of zeros (RZ, URZ), a row that takes what is written to
+// them, UR0..UR62.
+struct RowLayout {
+  uint32_t gprs = 0;
+  int32_t zero() const { return static_cast<int32_t>(gprs); }
+  int32_t sink() const { return static_cast<int32_t>(gprs) + 1; }
+  int32_t ur(unsigned u) const { return static_cast<int32_t>(gprs + 2 + u); }
+  uint32_t rows() const { return gprs + 2 + 63; }
+};
+
+struct Warp {
+  std::vector<Row> rows;
+  std::array<uint32_t, 16> preds{};  // P0..P6, PT, UP0..UP6, UPT as lane masks; uniform ones 0 or ~0
+  std::array<std::array<uint32_t, lane_count>, 16>
+      barriers{};  // B0..B15 as each lane sees them: participants
+  std::vector<Path> paths;
+  size_t current = 0;
+  uint32_t back_branches = 0;  // taken while diverged: when another path's turn comes
+  uint32_t live = 0;           // lanes that have not exited
+  uint64_t clock = 0;
+  std::array<uint64_t, 6> scoreboard{};  // clock at which it reads zero
+  std::vector<std::byte> local;          // lane l at l * local bytes
+  uint32_t number = 0;                   // in the CTA
+  uint32_t global_number = 0;            // in the launch
+
+  bool done() const { return live == 0; }
+};
+
+struct CtaBarrier {
+  uint32_t arrived = 0;   // lanes
+  uint32_t expected = 0;  // lanes; 0: all that live
+};
+
+struct Cta {
+  Dim3 index;
+  uint32_t linear = 0, sm = 0;
+  std::vector<Warp> warps;
+  std::vector<std::byte> shared;
+  std::array<CtaBarrier, 16> barriers{};
+  uint64_t start_clock = 0;
+
+  bool done() const {
+    for (const Warp& w : warps)
+      if (!w.done()) return false;
+    return true;
+  }
+};
+
+}  // namespace xtrace::replay::interp

@@ -1,0 +1,348 @@
+// Whole launches of small hand-made kernels: divergence, convergence, barriers, spinning, and how a launch is
+// stopped.
+#include "replay/interp/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "instrument/sass/encode.h"
+
+namespace xtrace::interp_test {
+namespace {
+
+namespace enc = sass::enc;
+using enc::Gpr, enc::Pred;
+using replay::interp::EngineOptions;
+using replay::interp::EngineResult;
+
+constexpr uint64_t cells = 0x700000000000;  // 4 KiB of global memory
+constexpr uint32_t cells_bytes = 4096;
+
+sass::RawInst word(uint64_t lo, uint64_t hi) { return {lo, hi}; }
+sass::RawInst bssy(unsigned b, uint32_t pc, uint32_t target) {
+  return word(uint64_t{(target - pc - 16) / 4} << 34 | b << 16 | 0x7945, 0x03800000);
+}
+sass::RawInst bsync(unsigned b) { return word(b << 16 | 0x7941, 0x03800000); }
+sass::RawInst break_barrier(unsigned b) { return word(b << 16 | 0x7942, 0x03800000); }
+sass::RawInst warpsync_all() { return word(0x7948, 0x03800000); }
+sass::RawInst bar_sync(unsigned id, unsigned threads = 0) {
+  return word(uint64_t{threads} << 42 | uint64_t{id} << 54 | 0x7b1d, 0x00010000);
+}
+// d = the old word at [R0 + offset] of shared memory, which becomes s.
+sass::RawInst exchange_shared(Gpr d, Gpr a, Gpr s) {
+  return word(uint64_t{s.index} << 32 | uint64_t{a.index} << 24 | uint64_t{d.index} << 16 | 0x738c, 8u << 23);
+}
+sass::RawInst lds(Gpr d, Gpr a, unsigned offset) {
+  return word(uint64_t{offset} << 40 | uint64_t{a.index} << 24 | uint64_t{d.index} << 16 | 0x7984, 0x800);
+}
+sass::RawInst sts(Gpr a, unsigned offset, Gpr s) {
+  return word(uint64_t{offset} << 40 | uint64_t{s.index} << 32 | uint64_t{a.index} << 24 | 0x7388, 0x800);
+}
+sass::RawInst global_address_high(Gpr d) { return enc::mov_imm(d, static_cast<uint32_t>(cells >> 32)); }
+
+class EngineTest : public testing::Test {
+ protected:
+  EngineTest() : memory_bytes(cells_bytes) {
+    launch.record.kernel = "hand_made";
+    launch.record.block = {32, 1, 1};
+    launch.record.grid = {1, 1, 1};
+    launch.record.dynamic_shared_bytes = 256;
+    options.instruction_limit = 20'000'000;
+    EXPECT_TRUE(memory.add(cells, memory_bytes, "the cells"));
+  }
+
+  Result<EngineResult> run(const std::vector<sass::RawInst>& words) {
+    program = {};
+    program.arch = *sass::find_arch(90);
+    program.kernel = launch.record.kernel;
+    program.layout.gprs = 16;
+    Bytes& bank = program.banks[0] = Bytes(0x210);
+    write_at(std::span(bank), 0, launch.record.block);
+    program.words = words;
+    replay::interp::decode_words(program);
+    return execute(program, launch, memory, options);
+  }
+  uint32_t cell(unsigned i) { return *read_at<uint32_t>(memory_bytes, 4 * i, "cell"); }
+
+  replay::LaunchImage launch;
+  Bytes memory_bytes;
+  replay::interp::MemoryMap memory;
+  replay::interp::Program program;
+  EngineOptions options;
+};
+
+// Stores R<n> of every thread into its cell.
+void store_cell(std::vector<sass::RawInst>& k, Gpr value, Gpr tid, Gpr scratch_pair) {
+  k.push_back(enc::mov_imm(scratch_pair, static_cast<uint32_t>(cells)));
+  k.push_back(global_address_high({static_cast<uint8_t>(scratch_pair.index + 1)}));
+  k.push_back(enc::imad_wide_u32_imm(scratch_pair, tid, 4, scratch_pair));
+  k.push_back(enc::stg(enc::VectorAddress{scratch_pair}, value, enc::Size::b32));
+}
+
+TEST_F(EngineTest, PathsMeetAtTheirBarrier) {
+  std::vector<sass::RawInst> k;
+  const Gpr tid{0}, mask_apart{1}, mask_together{2};
+  k.push_back(enc::s2r(tid, enc::sr_tid_x));
+  k.push_back(enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 10));
+  k.push_back(bssy(0, 0x20, 0x60));
+  k.push_back(enc::with_guard(enc::bra(0x30, 0x50), Pred{0}));
+  k.push_back(enc::nop());
+  k.push_back(enc::vote_any_active(mask_apart));  // 0x50: both sides come by, apart
+  k.push_back(bsync(0));                          // 0x60
+  k.push_back(enc::vote_any_active(mask_together));
+  store_cell(k, mask_apart, tid, {4});
+  k.push_back(enc::iadd3_imm(tid, tid, 32, enc::RZ));
+  store_cell(k, mask_together, tid, {4});
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+  for (unsigned l = 0; l < 32; ++l) {
+    EXPECT_EQ(cell(l), l < 10 ? 0x3ffu : ~0x3ffu) << "lane " << l;
+    EXPECT_EQ(cell(32 + l), ~0u) << "lane " << l;
+  }
+}
+
+TEST_F(EngineTest, LanesThatBreakOrExitAreNotWaitedFor) {
+  std::vector<sass::RawInst> k;
+  const Gpr tid{0}, mask{2};
+  k.push_back(enc::s2r(tid, enc::sr_tid_x));
+  k.push_back(enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 10));
+  k.push_back(enc::isetp_imm(Pred{1}, enc::Compare::ge, false, tid, 20));
+  k.push_back(bssy(3, 0x30, 0x80));
+  k.push_back(enc::with_guard(enc::exit(), Pred{1}));
+  k.push_back(enc::with_guard(break_barrier(3), Pred{0}));
+  k.push_back(enc::with_guard(enc::bra(0x60, 0x80), Pred{0}));
+  k.push_back(bsync(3));
+  k.push_back(enc::vote_any_active(mask));  // 0x80
+  store_cell(k, mask, tid, {4});
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+  EXPECT_EQ(cell(0), 0x3ffu);
+  EXPECT_EQ(cell(15), 0x000ffc00u);
+  EXPECT_EQ(cell(25), 0u) << "ended before";
+}
+
+TEST_F(EngineTest, LanesThatBrokeMayWaitForThoseThatMeet) {
+  // Lanes below 10 leave the barrier and spin until the others have come past it.
+  std::vector<sass::RawInst> k;
+  const Gpr tid{0}, zero{1}, flag{2}, one{3};
+  k.push_back(enc::s2r(tid, enc::sr_tid_x));
+  k.push_back(enc::mov_imm(zero, 0));
+  k.push_back(enc::mov_imm(one, 1));
+  k.push_back(enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 10));
+  k.push_back(bssy(3, 0x40, 0x90));
+  k.push_back(enc::with_guard(enc::bra(0x50, 0xb0), Pred{0}));
+  k.push_back(enc::nop());
+  k.push_back(enc::nop());
+  k.push_back(bsync(3));           // 0x80
+  k.push_back(sts(zero, 0, one));  // 0x90
+  k.push_back(enc::exit());
+  k.push_back(break_barrier(3));    // 0xb0
+  k.push_back(lds(flag, zero, 0));  // 0xc0
+  k.push_back(enc::isetp_imm(Pred{1}, enc::Compare::eq, false, flag, 0));
+  k.push_back(enc::with_guard(enc::bra(0xe0, 0xc0), Pred{1}));
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+}
+
+TEST_F(EngineTest, AnExitMayCompleteABarrier) {
+  launch.record.block = {64, 1, 1};  // warp 0 waits first, then warp 1 ends
+  const Gpr tid{0};
+  const auto r = run({enc::s2r(tid, enc::sr_tid_x), enc::isetp_imm(Pred{0}, enc::Compare::ge, false, tid, 32),
+                      enc::with_guard(enc::exit(), Pred{0}), bar_sync(0), enc::exit()});
+  ASSERT_TRUE(r) << r.error().to_string();
+}
+
+// A lock that every lane of a warp takes in turn, with the spinning side of the branch as given.
+std::vector<sass::RawInst> lock_kernel(bool spinners_fall_through) {
+  const Gpr zero{0}, one{2}, old{1}, count{3};
+  std::vector<sass::RawInst> k{enc::mov_imm(one, 1), enc::mov_imm(zero, 0)};
+  const uint32_t take = 0x20;
+  k.push_back(exchange_shared(old, zero, one));                           // 0x20
+  k.push_back(enc::isetp_imm(Pred{0}, enc::Compare::ne, false, old, 0));  // 0x30
+  if (spinners_fall_through) {
+    k.push_back(enc::with_guard(enc::bra(0x40, 0x60), Pred{0}, true));
+    k.push_back(enc::bra(0x50, take));
+  } else {
+    k.push_back(enc::with_guard(enc::bra(0x40, take), Pred{0}));
+    k.push_back(enc::nop());
+  }
+  k.push_back(lds(count, zero, 4));  // 0x60
+  k.push_back(enc::iadd3_imm(count, count, 1, enc::RZ));
+  k.push_back(sts(zero, 4, count));
+  k.push_back(exchange_shared(old, zero, enc::RZ));
+  const Gpr tid{6};
+  k.push_back(enc::s2r(tid, enc::sr_tid_x));
+  store_cell(k, count, tid, {4});
+  k.push_back(enc::exit());
+  return k;
+}
+TEST_F(EngineTest, SpinLocksEnd) {
+  for (bool fall : {false, true}) {
+    launch.record.block = {64, 1, 1};  // lanes of a warp against each other, and two warps
+    const auto r = run(lock_kernel(fall));
+    ASSERT_TRUE(r) << r.error().to_string();
+    std::vector<bool> seen(65);
+    for (unsigned t = 0; t < 64; ++t) {
+      ASSERT_LE(cell(t), 64u);
+      EXPECT_FALSE(seen[cell(t)]) << "two lanes held the lock at the same time";
+      seen[cell(t)] = true;
+    }
+  }
+}
+
+TEST_F(EngineTest, CtasThatWaitForLaterOnesEnd) {
+  // Every CTA waits until its successor has written its cell; the last one writes without waiting.
+  launch.record.grid = {6, 1, 1};
+  const Gpr cta{0}, address{2}, value{4};
+  std::vector<sass::RawInst> k;
+  k.push_back(enc::s2r(cta, enc::sr_ctaid_x));
+  k.push_back(enc::mov_imm(address, static_cast<uint32_t>(cells)));
+  k.push_back(global_address_high({3}));
+  k.push_back(enc::imad_wide_u32_imm(address, cta, 4, address));
+  k.push_back(enc::isetp_imm(Pred{0}, enc::Compare::eq, false, cta, 5));
+  k.push_back(enc::with_guard(enc::bra(0x50, 0x90), Pred{0}));
+  k.push_back(enc::ldg(value, enc::VectorAddress{address, 4}, enc::Size::b32));  // 0x60
+  k.push_back(enc::isetp_imm(Pred{1}, enc::Compare::eq, false, value, 0));
+  k.push_back(enc::with_guard(enc::bra(0x80, 0x60), Pred{1}));
+  k.push_back(enc::iadd3_imm(value, cta, 1, enc::RZ));  // 0x90
+  k.push_back(enc::stg(enc::VectorAddress{address}, value, enc::Size::b32));
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+  for (unsigned c = 0; c < 6; ++c) EXPECT_EQ(cell(c), c + 1);
+}
+
+TEST_F(EngineTest, CtaBarrierWaitsForEveryLivingWarp) {
+  // 80 threads: two whole warps and half of one. Warp 1 ends at once. Thread 64 writes, all others read
+  // behind the barrier.
+  launch.record.block = {80, 1, 1};
+  const Gpr tid{0}, v{2}, zero{3};
+  std::vector<sass::RawInst> k;
+  k.push_back(enc::s2r(tid, enc::sr_tid_x));
+  k.push_back(enc::mov_imm(zero, 0));
+  k.push_back(enc::shf_r_u32_hi_imm(v, tid, 5));
+  k.push_back(enc::isetp_imm(Pred{0}, enc::Compare::eq, false, v, 1));
+  k.push_back(enc::with_guard(enc::exit(), Pred{0}));
+  k.push_back(enc::isetp_imm(Pred{1}, enc::Compare::eq, false, tid, 64));
+  k.push_back(enc::mov_imm(v, 77));
+  k.push_back(enc::with_guard(sts(zero, 8, v), Pred{1}));
+  k.push_back(bar_sync(0));
+  k.push_back(lds(v, zero, 8));
+  store_cell(k, v, tid, {4});
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+  EXPECT_EQ(cell(0), 77u);
+  EXPECT_EQ(cell(31), 77u);
+  EXPECT_EQ(cell(40), 0u);
+  EXPECT_EQ(cell(79), 77u);
+  EXPECT_EQ(cell(80), 0u);
+}
+
+TEST_F(EngineTest, StopsWhatDoesNotEnd) {
+  options.instruction_limit = 100'000;
+  auto r = run({enc::bra(0, 0)});
+  ASSERT_FALSE(r);
+  EXPECT_EQ(r.error().kind, ErrorKind::device);
+  EXPECT_NE(r.error().message.find("watchdog: kernel hand_made did not end"), std::string::npos)
+      << r.error().message;
+  // A named barrier for two warps where there is one.
+  r = run({enc::nop(), bar_sync(1, 64), enc::exit()});
+  ASSERT_FALSE(r);
+  EXPECT_NE(r.error().message.find("deadlock"), std::string::npos) << r.error().message;
+  EXPECT_NE(r.error().message.find("0x0010: BAR.SYNC"), std::string::npos) << r.error().message;
+  // Half of the lanes wait for the other half, which waits elsewhere.
+  const Gpr tid{0};
+  r = run({enc::s2r(tid, enc::sr_tid_x), enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 16),
+           enc::with_guard(bar_sync(2), Pred{0}), warpsync_all(), enc::exit()});
+  ASSERT_FALSE(r);
+  EXPECT_NE(r.error().message.find("deadlock"), std::string::npos) << r.error().message;
+  r = run({enc::nop()});
+  ASSERT_FALSE(r);
+  EXPECT_NE(r.error().message.find("over the end of the code"), std::string::npos) << r.error().message;
+}
+
+TEST_F(EngineTest, FaultsSayWhere) {
+  launch.record.grid = {3, 1, 1};
+  const Gpr address{2}, cta{0}, lane{1};
+  std::vector<sass::RawInst> k;
+  k.push_back(enc::s2r(cta, enc::sr_ctaid_x));
+  k.push_back(enc::s2r(lane, enc::sr_laneid));
+  k.push_back(enc::mov_imm(address, static_cast<uint32_t>(cells)));
+  k.push_back(global_address_high({3}));
+  k.push_back(enc::imad_wide_u32_imm(address, lane, 4, address));
+  k.push_back(enc::imad_wide_u32_imm(address, cta, 4000, address));
+  k.push_back(enc::ldg(Gpr{4}, enc::VectorAddress{address}, enc::Size::b32));
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_FALSE(r);
+  EXPECT_EQ(r.error().kind, ErrorKind::device);
+  for (const char* part : {"kernel hand_made at 0x0060", "LDG.E R4, [R2]", "4 bytes at 0x700000001000",
+                           "lane 24", "CTA 1,0,0 warp 0", "0 bytes behind the end of the cells"})
+    EXPECT_NE(r.error().message.find(part), std::string::npos) << part << " in: " << r.error().message;
+}
+
+TEST_F(EngineTest, WhatIsNotImplementedStopsOnlyWhenReached) {
+  const sass::RawInst ex2 = word(0x0000000200007308, 0x000e240000000800);
+  EXPECT_TRUE(run({enc::bra(0, 0x20), ex2, enc::exit()}));
+  const auto r = run({enc::nop(), ex2, enc::exit()});
+  ASSERT_FALSE(r);
+  EXPECT_EQ(r.error().kind, ErrorKind::unsupported);
+  for (const char* part :
+       {"kernel hand_made at 0x0010", "MUFU.EX2 R0, R2", "not implemented", "0x0000000200007308"})
+    EXPECT_NE(r.error().message.find(part), std::string::npos) << part << " in: " << r.error().message;
+}
+
+class Log final : public replay::interp::WitnessSink {
+ public:
+  void executed(uint32_t warp, uint32_t pc, uint32_t active, uint32_t executed) override {
+    lines.push_back({warp, pc, active, executed});
+  }
+  std::vector<std::array<uint32_t, 4>> lines;
+};
+TEST_F(EngineTest, TheWitnessSeesEveryInstruction) {
+  Log log;
+  options.witness = &log;
+  launch.record.block = {40, 1, 1};
+  const Gpr tid{0};
+  const auto r = run({enc::s2r(tid, enc::sr_tid_x), enc::isetp_imm(Pred{0}, enc::Compare::ge, false, tid, 32),
+                      enc::with_guard(enc::exit(), Pred{0}), enc::exit()});
+  ASSERT_TRUE(r);
+  const std::vector<std::array<uint32_t, 4>> want = {
+      {0, 0x00, ~0u, ~0u},   {0, 0x10, ~0u, ~0u},   {0, 0x20, ~0u, 0},    {0, 0x30, ~0u, ~0u},
+      {1, 0x00, 0xff, 0xff}, {1, 0x10, 0xff, 0xff}, {1, 0x20, 0xff, 0xff}};
+  EXPECT_EQ(log.lines, want);
+  EXPECT_EQ(r->warp_instructions, 7u);
+}
+
+// Time is modelled: stall counts add up, scoreboards make waits, and the same launch takes the same time.
+TEST_F(EngineTest, TimeIsDeterministic) {
+  const Gpr a{0}, b{1}, tid{2};
+  std::vector<sass::RawInst> k{enc::cs2r32(a, enc::sr_clock_lo), enc::cs2r32(b, enc::sr_clock_lo)};
+  sass::set_control(k[0], {.stall = 9});
+  k.push_back(
+      word(uint64_t{a.index} << 32 | 1ull << 63 | uint64_t{b.index} << 24 | uint64_t{b.index} << 16 | 0x7210,
+           0x07ffe0ff));  // IADD3 R1, R1, -R0, RZ
+  k.push_back(enc::s2r(tid, enc::sr_tid_x));
+  store_cell(k, b, tid, {4});
+  k.push_back(enc::exit());
+  const auto first = run(k);
+  ASSERT_TRUE(first) << first.error().to_string();
+  EXPECT_EQ(cell(3), 9u);
+  const auto second = run(k);
+  ASSERT_TRUE(second);
+  // What waits for a scoreboard issues when the result is there.
+  sass::set_control(k[0], {.stall = 1, .write_barrier = 2});
+  sass::set_control(k[1], {.stall = 1, .wait_mask = 1u << 2});
+  ASSERT_TRUE(run(k));
+  EXPECT_EQ(cell(3), 6u);
+  EXPECT_EQ(first->cycles, second->cycles);
+  EXPECT_GT(first->cycles, 9u);
+}
+
+}  // namespace
+}  // namespace xtrace::interp_test

@@ -1,0 +1,329 @@
+// Spliced kernels on the interpreter: outputs stay what the H200 left, and what the probes recorded is what
+// the interpreter saw of the original kernel by itself, event by event.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "instrument/instrument.h"
+#include "instrument/slot_plan.h"
+#include "replay/interp/interp_backend.h"
+#include "tests/unit/interp/recordings.h"
+#include "trace/decode.h"
+#include "trace/plain_slots.h"
+
+namespace xtrace::interp_test {
+namespace {
+
+using instrument::ProbeKind;
+
+struct Event {
+  uint32_t block, mask;
+  bool operator==(const Event&) const = default;
+};
+using Events = std::map<uint32_t, std::vector<Event>>;  // by warp
+
+// Executions of blocks, by what stands at their first instruction.
+class BlockWitness final : public replay::interp::WitnessSink {
+ public:
+  explicit BlockWitness(const std::vector<wire::Block>& blocks) {
+    for (uint32_t b = 0; b < blocks.size(); ++b) by_pc_[blocks[b].first_pc] = b;
+  }
+  void executed(uint32_t warp, uint32_t pc, uint32_t active, uint32_t) override {
+    if (const auto b = by_pc_.find(pc); b != by_pc_.end()) events[warp].push_back({b->second, active});
+  }
+  Events events;
+
+ private:
+  std::map<uint32_t, uint32_t> by_pc_;
+};
+
+// Lanes of every execution of one instruction, by warp.
+class PcWitness final : public replay::interp::WitnessSink {
+ public:
+  explicit PcWitness(uint32_t pc) : pc_(pc) {}
+  void executed(uint32_t warp, uint32_t pc, uint32_t active, uint32_t) override {
+    if (pc == pc_) masks[warp].push_back(active);
+  }
+  std::map<uint32_t, std::vector<uint32_t>> masks;
+
+ private:
+  uint32_t pc_;
+};
+
+class Spliced : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    launch = recorded_launch(GetParam());
+    const bundle::LaunchRecord& r = launch.record;
+    backend = replay::make_interp_backend();
+    ASSERT_TRUE(backend->prepare(launch));
+    auto made = instrument::Splicer::create(launch.code, r.kernel,
+                                            {r.grid, r.block, r.cluster, r.dynamic_shared_bytes});
+    ASSERT_TRUE(made) << made.error().to_string();
+    splicer = std::move(*made);
+    warps = static_cast<uint32_t>(r.grid.count()) * splicer->warps_per_cta();
+    BlockWitness witness(splicer->blocks());
+    backend->set_witness(&witness);
+    run(launch.code);
+    backend->set_witness(nullptr);
+    seen = std::move(witness.events);
+    ASSERT_EQ(seen.size(), warps);
+  }
+
+  // Runs from restored memory and compares the outputs with the recording.
+  void run(ByteView cubin) {
+    const auto module = backend->load(cubin);
+    ASSERT_TRUE(module) << module.error().to_string();
+    ASSERT_TRUE(backend->restore(*module, replay::RestoreScope::all));
+    const auto outcome = backend->run(*module);
+    ASSERT_TRUE(outcome) << outcome.error().to_string();
+    ASSERT_TRUE(outcome->completed) << outcome->failure;
+    const auto regions = backend->read_regions(*module);
+    ASSERT_TRUE(regions);
+    for (size_t i = 0; i < regions->size(); ++i)
+      EXPECT_TRUE((*regions)[i] == launch.after[i]) << "region " << i;
+    ASSERT_TRUE(backend->unload(*module));
+  }
+
+  std::vector<uint32_t> bytes_of(ProbeKind probe) const {
+    std::vector<uint32_t> bytes(warps, 0);
+    for (const auto& [warp, events] : seen)
+      for (const Event& e : events) bytes[warp] += splicer->record_bytes(probe, e.block);
+    return bytes;
+  }
+  // Room for packed records, which may take more than unpacked ones where registers are few.
+  std::vector<uint32_t> stored(ProbeKind probe) const {
+    std::vector<uint32_t> bytes = bytes_of(probe);
+    for (uint32_t& b : bytes) b *= 2;
+    return bytes;
+  }
+  // Blocks that all 32 lanes executed whenever they were executed.
+  std::vector<bool> full_blocks() const {
+    std::vector<bool> full(splicer->blocks().size(), true);
+    for (const auto& [warp, events] : seen)
+      for (const Event& e : events)
+        if (e.mask != ~0u) full[e.block] = false;
+    return full;
+  }
+
+  std::vector<uint64_t> executions() const {
+    std::vector<uint64_t> executions(splicer->blocks().size());
+    for (const auto& [warp, events] : seen)
+      for (const Event& e : events) ++executions[e.block];
+    return executions;
+  }
+
+  // How records lie in memory.
+  enum class Records { wrapping, plain, packed, brief };
+
+  void trace(ProbeKind probe, trace::TraceKind kind, Records records, uint32_t one_in = 1) {
+    instrument::Plan plan;
+    plan.probe = probe;
+    plan.one_in = one_in;
+    plan.seed = 7;
+    if (records == Records::packed || records == Records::brief) plan.full_blocks = full_blocks();
+    instrument::RecordForm form;
+    if (records == Records::brief) form = {splicer->index_bits(), probe == ProbeKind::block};
+    if (records == Records::brief || records == Records::packed) plan.executions = executions();
+    instrument::SlotPlan slots =
+        instrument::plan_slots(stored(probe), splicer->largest_record(probe), records == Records::wrapping,
+                               form, uint64_t{1} << 30);
+    const auto buffer = backend->allocate(slots.total_bytes, "records");
+    ASSERT_TRUE(buffer);
+    instrument::place(slots, buffer->value);
+    if (slots.layout.table != 0) {
+      ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries))));
+    }
+    const auto spliced = splicer->splice(plan, slots.layout);
+    ASSERT_TRUE(spliced) << spliced.error().to_string();
+    ASSERT_NO_FATAL_FAILURE(run(spliced->cubin));
+
+    Bytes piece;
+    const trace::DeviceReader read = [&](uint64_t address, uint64_t bytes) -> Result<ByteView> {
+      XT_TRY(piece, backend->read(DevPtr{address}, bytes));
+      return ByteView(piece);
+    };
+    trace::RecordView view{spliced->map, {}, slots.entries, read, 0};
+    if (records == Records::wrapping) {
+      auto headers = backend->read(DevPtr{slots.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));
+      ASSERT_TRUE(headers);
+      view.headers = std::move(*headers);
+    } else {
+      auto plain = trace::view_plain_slots(spliced->map, read, slots.entries);
+      ASSERT_TRUE(plain) << plain.error().to_string();
+      view = std::move(*plain);
+    }
+    Events decoded;
+    uint64_t backwards = 0;
+    const auto summary = trace::decode(view.map, kind, view.headers, view.read, {view.table, true, {}},
+                                       [&](const trace::WarpTrace& t) -> Status {
+                                         for (uint32_t k = 0; k < t.records(); ++k)
+                                           decoded[t.warp].push_back({t.index[k], t.mask[k]});
+                                         uint64_t last = t.start_clock;
+                                         for (uint64_t c : t.clock) backwards += c < last, last = c;
+                                         return {};
+                                       });
+    ASSERT_TRUE(summary) << summary.error().to_string();
+    EXPECT_EQ(summary->losses.count(trace::LossSeverity::lost), 0u);
+    EXPECT_EQ(summary->losses.count(trace::LossSeverity::distrust), 0u);
+    EXPECT_EQ(backwards, 0u) << "modelled clocks never run backwards";
+    Events expected;
+    for (const auto& [warp, events] : seen)
+      if (wire::cta_is_sampled(warp / splicer->warps_per_cta(), one_in, plan.seed))
+        expected.insert({warp, events});
+    EXPECT_TRUE(decoded == expected) << first_difference(decoded, expected);
+    ASSERT_TRUE(backend->release(*buffer));
+  }
+
+  static std::string first_difference(const Events& decoded, const Events& expected) {
+    for (const auto& [warp, events] : expected) {
+      const auto found = decoded.find(warp);
+      if (found == decoded.end()) return fmt::format("warp {} is missing", warp);
+      for (size_t k = 0; k < events.size(); ++k) {
+        if (k >= found->second.size())
+          return fmt::format("warp {} ends after {} of {} events", warp, k, events.size());
+        const Event &d = found->second[k], &e = events[k];
+        if (!(d == e))
+          return fmt::format("warp {} event {}: block {} mask {:#x}, the witness saw block {} mask {:#x}",
+                             warp, k, d.block, d.mask, e.block, e.mask);
+      }
+    }
+    return "more than the witness saw";
+  }
+
+  replay::LaunchImage launch;
+  std::unique_ptr<replay::InterpBackend> backend;
+  std::optional<instrument::Splicer> splicer;
+  uint32_t warps = 0;
+  Events seen;  // of the original kernel
+};
+
+TEST_P(Spliced, CountsAreThoseOfTheWitness) {
+  const auto blocks = static_cast<uint32_t>(splicer->blocks().size());
+  instrument::SlotPlan plan = instrument::plan_counters(warps, blocks);
+  const auto buffer = backend->allocate(plan.total_bytes, "counters");
+  ASSERT_TRUE(buffer);
+  instrument::place(plan, buffer->value);
+  instrument::Plan count;
+  count.probe = ProbeKind::count;
+  const auto spliced = splicer->splice(count, plan.layout);
+  ASSERT_TRUE(spliced) << spliced.error().to_string();
+  ASSERT_NO_FATAL_FAILURE(run(spliced->cubin));
+
+  std::vector<wire::BlockCount> expected(blocks);
+  for (const auto& [warp, events] : seen)
+    for (const Event& e : events) {
+      expected[e.block].warps += 1;
+      expected[e.block].lanes += static_cast<uint32_t>(std::popcount(e.mask));
+    }
+  const auto counted = backend->read(DevPtr{plan.layout.counters}, blocks * sizeof(wire::BlockCount));
+  ASSERT_TRUE(counted);
+  uint64_t executions = 0;
+  for (uint32_t b = 0; b < blocks; ++b) {
+    const auto found = read_at<wire::BlockCount>(*counted, b * sizeof(wire::BlockCount), "counter");
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->warps, expected[b].warps) << "block " << b;
+    EXPECT_EQ(found->lanes, expected[b].lanes) << "block " << b;
+    executions += found->warps;
+  }
+  EXPECT_GE(executions, warps);
+  // What each warp would write under the probes that need slots.
+  const auto headers = backend->read(DevPtr{plan.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));
+  ASSERT_TRUE(headers);
+  const std::vector<uint32_t> block_bytes = bytes_of(ProbeKind::block),
+                              inst_bytes = bytes_of(ProbeKind::inst);
+  for (uint32_t w = 0; w < warps; ++w) {
+    const auto h = read_at<wire::WarpHeader>(*headers, w * sizeof(wire::WarpHeader), "header");
+    ASSERT_TRUE(h);
+    EXPECT_EQ(h->bytes, block_bytes[w]) << "warp " << w;
+    EXPECT_EQ(h->exit_clock_lo, inst_bytes[w]) << "warp " << w;
+  }
+}
+
+TEST_P(Spliced, BlockTraceIsTheWitness) {
+  for (Records r : {Records::wrapping, Records::plain, Records::brief}) {
+    SCOPED_TRACE(static_cast<int>(r));
+    trace(ProbeKind::block, trace::TraceKind::block, r);
+  }
+}
+TEST_P(Spliced, InstTraceIsTheWitness) {
+  for (Records r : {Records::wrapping, Records::plain}) {
+    SCOPED_TRACE(static_cast<int>(r));
+    trace(ProbeKind::inst, trace::TraceKind::inst, r);
+  }
+}
+TEST_P(Spliced, PackedInstTraceIsTheWitness) {
+  for (Records r : {Records::packed, Records::brief}) {
+    SCOPED_TRACE(static_cast<int>(r));
+    trace(ProbeKind::inst, trace::TraceKind::inst, r);
+  }
+}
+// Two clocks around one instruction, one site a replay: a record for each of its executions.
+TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
+  std::vector<uint32_t> pcs;
+  for (const wire::Block& b : splicer->blocks())
+    for (uint32_t k = 0; k < b.instructions; ++k) pcs.push_back(b.first_pc + 16 * k);
+  size_t replayed = 0;
+  for (size_t n = 0; n < pcs.size(); n += std::max<size_t>(1, pcs.size() / 12)) {
+    SCOPED_TRACE(fmt::format("site {:#x}", pcs[n]));
+    PcWitness witness(pcs[n]);
+    backend->set_witness(&witness);
+    run(launch.code);
+    backend->set_witness(nullptr);
+    std::vector<uint32_t> bytes(warps, 0);
+    // One record for the instruction; where it is a branch, one more whenever a block behind it is entered,
+    // from wherever.
+    for (const auto& [warp, masks] : witness.masks)
+      bytes[warp] = static_cast<uint32_t>(wire::chunk_bytes * (masks.size() + seen[warp].size()));
+    instrument::SlotPlan slots =
+        instrument::plan_slots(bytes, 2 * wire::chunk_bytes, true, {}, uint64_t{1} << 30);
+    const auto buffer = backend->allocate(slots.total_bytes, "records");
+    ASSERT_TRUE(buffer);
+    instrument::place(slots, buffer->value);
+    if (slots.layout.table != 0) {
+      ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries))));
+    }
+    instrument::Plan plan;
+    plan.probe = ProbeKind::pair;
+    plan.pair_sites = {OrigPc{pcs[n]}};
+    const auto spliced = splicer->splice(plan, slots.layout);
+    if (!spliced && spliced.error().kind == ErrorKind::unsupported) {  // some sites are refused by name
+      ASSERT_TRUE(backend->release(*buffer));
+      continue;
+    }
+    ASSERT_TRUE(spliced) << spliced.error().to_string();
+    ASSERT_NO_FATAL_FAILURE(run(spliced->cubin));
+    const auto headers =
+        backend->read(DevPtr{slots.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));
+    ASSERT_TRUE(headers);
+    Bytes piece;
+    const trace::DeviceReader read = [&](uint64_t address, uint64_t size) -> Result<ByteView> {
+      XT_TRY(piece, backend->read(DevPtr{address}, size));
+      return ByteView(piece);
+    };
+    std::map<uint32_t, std::vector<uint32_t>> decoded;
+    const auto summary = trace::decode(spliced->map, trace::TraceKind::pair, *headers, read,
+                                       {slots.entries, true, {}}, [&](const trace::WarpTrace& t) -> Status {
+                                         for (uint32_t k = 0; k < t.records(); ++k)
+                                           if (t.kind[k] != wire::RecordKind::edge_end)
+                                             decoded[t.warp].push_back(t.mask[k]);
+                                         return {};
+                                       });
+    ASSERT_TRUE(summary) << summary.error().to_string();
+    EXPECT_TRUE(decoded == witness.masks);
+    ASSERT_TRUE(backend->release(*buffer));
+    ++replayed;
+  }
+  EXPECT_GE(replayed, 3u);
+}
+
+TEST_P(Spliced, SampledTraceIsTheWitnessOfItsCtas) {
+  for (Records r : {Records::wrapping, Records::plain, Records::brief})
+    trace(ProbeKind::block, trace::TraceKind::block, r, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Spliced, testing::ValuesIn(recorded_kernels()),
+                         [](const auto& p) { return p.param; });
+
+}  // namespace
+}  // namespace xtrace::interp_test
