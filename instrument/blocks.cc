@@ -82,4 +82,11 @@ Blocks find_blocks(const Code& code) {
   return out;
 }
 
+bool Blocks::runs_once(uint32_t block) const {
+  if (blocks[block].first != 0) return false;
+  for (const auto& next : successors)
+    if (std::find(next.begin(), next.end(), block) != next.end()) return false;
+  return true;
+}
+
 }  // namespace xtrace::instrument

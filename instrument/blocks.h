@@ -26,6 +26,8 @@ struct Blocks {
   std::vector<std::vector<uint32_t>> successors;
   std::vector<uint32_t> loop_weight;  // 8^(number of retreating edges that span the block), capped: a static guess of
                                       // how hot it is
+  // The kernel's entry, when nothing jumps back to it: every warp executes it exactly once.
+  bool runs_once(uint32_t block) const;
   bool cyclic = false;                // some block can reach itself (a loop, or a function called from two places)
 };
 

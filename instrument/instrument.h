@@ -26,6 +26,11 @@ struct Plan {
   ProbeKind probe = ProbeKind::none;
   std::vector<OrigPc> pair_sites;      // pair probe only; usually one
   uint32_t one_in = 1, seed = 0;       // cta sampling
+  // Blocks that no counting replay saw with a lane missing (by block; empty: none). Their records in plain slots are
+  // shorter and hold no mask.
+  std::vector<bool> full_blocks;
+  // Executions by a warp, of each block, in the counting replays (empty: not known).
+  std::vector<uint64_t> executions;
 };
 
 struct SpliceReport {
@@ -54,6 +59,8 @@ class Splicer {
   // Largest record of a probe on this kernel, and bytes of one execution of block b.
   uint32_t record_bytes(ProbeKind probe, uint32_t block) const;
   uint32_t largest_record(ProbeKind probe) const;
+  // For SlotLayout::index_bits: bits that hold every block number plus one.
+  uint32_t index_bits() const;
   bool cyclic() const;                          // some warp may execute a block twice
   std::string text(OrigPc pc) const;            // SASS
   uint32_t warps_per_cta() const;

@@ -80,6 +80,7 @@ void Liveness::find_live(const Code& code) {
     poisoned_pred_ |= static_cast<sass::PredSet>(fx.def.pred & ~after.pred);
     if (fx.async_registers) poisoned_ |= fx.def.gpr | fx.use.gpr;
     mentioned_ur_ |= fx.use.ur | fx.def.ur;
+    mentioned_pred_ |= static_cast<sass::PredSet>(fx.use.pred | fx.def.pred);
   }
 }
 

@@ -39,6 +39,8 @@ class Liveness {
   sass::PredSet writable_predicates_before(InstIndex i) const;
   // Uniform registers that no reachable instruction mentions.
   sass::RegSet untouched_uniform() const;
+  // Predicates that no reachable instruction mentions (bit mask).
+  sass::PredSet untouched_predicates() const { return static_cast<sass::PredSet>(~mentioned_pred_ & 0x7f); }
   // Scoreboards that an original instruction may have outstanding immediately before i (bit mask).
   uint8_t outstanding_before(InstIndex i) const { return outstanding_[i]; }
 
@@ -58,7 +60,7 @@ class Liveness {
   std::vector<sass::RegSet> pending_;   // before each instruction
   std::vector<uint8_t> outstanding_;
   sass::RegSet poisoned_, mentioned_ur_;
-  sass::PredSet poisoned_pred_ = 0;
+  sass::PredSet poisoned_pred_ = 0, mentioned_pred_ = 0;
 };
 
 }  // namespace xtrace::instrument

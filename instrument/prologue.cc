@@ -1,5 +1,9 @@
 #include "instrument/prologue.h"
 
+#include <algorithm>
+#include <array>
+
+#include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
 namespace xtrace::instrument {
@@ -10,6 +14,7 @@ using namespace latency;
 
 using enc::Gpr, enc::Pred, enc::Size, enc::Ureg;
 
+constexpr uint8_t lut_and = 0xc0;   // of a, b
 constexpr uint8_t sb_values = 0, sb_stores = 1;   // nothing is outstanding at entry
 
 constexpr Schedule after(unsigned stall) { return {.stall = stall}; }
@@ -17,14 +22,39 @@ constexpr Schedule loads(unsigned stall = scoreboard_visible) { return {.stall =
 
 constexpr Gpr next(Gpr r) { return {static_cast<uint8_t>(r.index + 1)}; }
 
-// Registers of the prologue.
+// Bits of the lane number, which stand in the low bits of `v`, to the predicates of the lane groups. Clobbers t and u.
+void set_lane_groups(Sequence& seq, const LaneGroups& g, Gpr v, Gpr t, Gpr u) {
+  constexpr unsigned group_bit = 3;   // lane / 8
+  const unsigned k = g.bit0.index;
+  put(seq, k <= group_bit ? enc::shf_r_u32_hi_imm(t, v, static_cast<uint8_t>(group_bit - k))
+                          : enc::shf_l_u32_imm(t, v, static_cast<uint8_t>(k - group_bit)));
+  put(seq, enc::lop3_imm(u, v, 0x18, enc::RZ, lut_and), after(vector_to_vector));
+  put(seq, enc::r2p(t, static_cast<uint8_t>(3u << k)));
+  put(seq, enc::isetp_imm(g.both, enc::Compare::eq, false, u, 0x18));
+}
+
+// packed := the second word of a SlotHead. `sm` is clobbered, and must be ready together with `virtid` and `time`.
+constexpr uint32_t place_bytes = 0x0050, head_bytes = 0x6510;   // PRMT: sm:0 virtid:1; both and time:1, time:2
+void pack_place(Sequence& seq, Gpr packed, Gpr sm, Gpr virtid, Gpr time, const Schedule& first) {
+  Schedule s = first;
+  s.stall = vector_to_vector;
+  put(seq, enc::prmt_imm(sm, sm, place_bytes, virtid), s);
+  put(seq, enc::prmt_imm(packed, sm, head_bytes, time), after(vector_to_memory));
+}
+
+sass::RawInst store_head(enc::VectorAddress address, Gpr data) {
+  return with_record_policy(enc::stg(address, data, Size::b64));
+}
+
+// Registers of the classic prologue.
 constexpr Gpr tid{0}, cta{1}, r2{2}, r3{3}, r4{4}, r5{5}, r6{6}, r7{7};
 constexpr Schedule when_read(unsigned stall) { return {.stall = stall, .wait_mask = 1u << sb_values}; }
 
-class Builder {
+class Classic {
  public:
-  Builder(const LaunchShape& shape, const Plan& plan, const wire::SlotLayout& layout, const UniformPlan& ur)
-      : shape_(shape), plan_(plan), layout_(layout), ur_(ur) {}
+  Classic(const LaunchShape& shape, const Plan& plan, const wire::SlotLayout& layout,
+          const std::optional<LaneGroups>& groups, const UniformPlan& ur)
+      : shape_(shape), plan_(plan), layout_(layout), groups_(groups), ur_(ur) {}
 
   Prologue build() {
     read_coordinates(shape_.block, enc::sr_tid_x, tid, r2, r3);
@@ -32,6 +62,10 @@ class Builder {
     linearise(shape_.block, tid, r2, r3);
     linearise(shape_.grid, cta, r6, r7);
     if (plan_.one_in > 1) sample();
+    if (groups_) {
+      put(seq_, enc::nop(), when_read(1));
+      set_lane_groups(seq_, *groups_, tid, r2, r3);
+    }
     put(seq_, enc::shf_r_u32_hi_imm(tid, tid, 5), when_read(vector_to_vector));   // warp in its CTA
     if (plan_.probe == ProbeKind::count)
       counters();
@@ -98,8 +132,8 @@ class Builder {
     if (layout_.table != 0) {
       element_address(r2, layout_.table, tid, sizeof(wire::SlotEntry));
       put(seq_, enc::ldg(r4, enc::VectorAddress{r2}, Size::b128), loads());
-      put(seq_, enc::mov(r2, r6), when_read(1));   // mask
-      put(seq_, enc::mov(r6, r4));
+      if (mask) put(seq_, enc::mov(r2, r6), when_read(1));
+      put(seq_, enc::mov(r6, r4), when_read(1));
       put(seq_, enc::mov(r7, r5), after(vector_to_vector));
       if (mask) to_uniform(ur_.mask, r2);
     } else {
@@ -136,52 +170,182 @@ class Builder {
   }
   void drain() { put(seq_, enc::nop(), {.stall = 1, .wait_mask = 1u << sb_stores}); }
 
-  // Slots of one size inside one 4 GiB window need 32-bit arithmetic only: the high word is a literal.
-  bool one_window() const {
-    const uint64_t end = layout_.slots + uint64_t{layout_.warps} * layout_.slot_bytes - 1;
-    return layout_.table == 0 && layout_.slots >> 32 == end >> 32;
-  }
-
   void plain_slot() {
-    const auto lead = static_cast<uint32_t>(layout_.lead_bytes);
-    if (one_window()) {
-      // r6 = slots + cta * (slots of a CTA) + warp * slot, and the place of the first record
-      put(seq_, enc::mov_imm(r6, static_cast<uint32_t>(layout_.slots) + lead), after(vector_to_vector));
-      put(seq_, enc::imad_imm(r6, tid, layout_.slot_bytes, r6), after(vector_to_vector));
-      put(seq_, enc::imad_imm(r6, cta, layout_.slot_bytes * per_cta(), r6), when_read(vector_to_vector));
-      put(seq_, enc::umov_imm(high_half(ur_.address), static_cast<uint32_t>(layout_.slots >> 32)));
-    } else {
-      number_warp();
-      slot_address(false);
-      put(seq_, enc::iadd3_imm(r6, r6, lead, enc::RZ), after(vector_to_vector));
-      to_uniform(high_half(ur_.address), r7);
-    }
+    number_warp();
+    slot_address(false);
     to_uniform(ur_.address, r6);
+    to_uniform(high_half(ur_.address), r7);
     put(seq_, enc::s2r(r2, enc::sr_virtid), loads());
     put(seq_, enc::s2r(r3, enc::sr_virtualsmid), loads(r2ur_to_use));
     put(seq_, enc::cs2r32(r5, enc::sr_globaltimer_lo));
-    put(seq_, enc::cs2r64(r6, enc::sr_clock_lo));
-    put(seq_, enc::imad_imm(r4, r2, 1u << 16, r3), when_read(vector_to_memory));
-    put(seq_, enc::stg(enc::UniformAddress{ur_.address, enc::RZ, -static_cast<int32_t>(lead)}, r4, Size::b128),
-        {.stall = scoreboard_visible, .read_barrier = sb_stores});
+    put(seq_, enc::cs2r32(r4, enc::sr_clock_lo), after(vector_to_vector));
+    pack_place(seq_, r5, r3, r2, r5, when_read(1));
+    put(seq_, store_head({r6}, r4), {.stall = scoreboard_visible, .read_barrier = sb_stores});
+    put(seq_, enc::uiadd3_imm(ur_.address, ur_.address, layout_.lead_bytes), after(uniform_to_vector));
     drain();
   }
 
   const LaunchShape& shape_;
   const Plan& plan_;
   const wire::SlotLayout& layout_;
+  const std::optional<LaneGroups>& groups_;
   const UniformPlan& ur_;
   Prologue out_;
   Sequence& seq_ = out_.words;
 };
 
+using Registers = std::array<Gpr, 8>;   // [2,3] and [4,5] are aligned pairs
+
+class Light {
+ public:
+  Light(const LaunchShape& shape, const wire::SlotLayout& layout, const std::optional<LaneGroups>& groups,
+        const Scratch& scratch, const Registers& r, bool holds_head)
+      : shape_(shape), layout_(layout), groups_(groups), ur_(scratch.uniform()), sb_(scratch.scoreboard()), r_(r),
+        holds_head_(holds_head) {}
+
+  // First half: loads, and what needs none.
+  Sequence start() {
+    Sequence seq;
+    std::vector<Gpr> spare{r_[4], r_[5], r_[2], r_[1]};
+    const auto coordinate = [&](uint8_t sr, Gpr to) { put(seq, enc::s2r(to, sr), {.stall = 1, .write_barrier = sb_}); };
+    const auto others = [&](const Dim3& extent, uint8_t first, Gpr (&yz)[2]) {
+      const unsigned n = extent.z > 1 ? 2 : extent.y > 1 ? 1 : 0;
+      for (unsigned k = 0; k < n; ++k) {
+        yz[k] = spare.back();
+        spare.pop_back();
+        coordinate(static_cast<uint8_t>(first + 1 + k), yz[k]);
+      }
+    };
+    const auto extra = [](const Dim3& d) { return d.z > 1 ? 2u : d.y > 1 ? 1u : 0u; };
+    taken_ = extra(shape_.block) + extra(shape_.grid);
+    if (taken_ == 0) constants(seq);   // first: they are ready when the loads are issued
+    coordinate(enc::sr_tid_x, thread());
+    coordinate(enc::sr_ctaid_x, block());
+    others(shape_.block, enc::sr_tid_x, tid_yz_);
+    others(shape_.grid, enc::sr_ctaid_x, cta_yz_);
+    coordinate(enc::sr_virtid, virtid());
+    put(seq, enc::s2r(sm(), enc::sr_virtualsmid), {.stall = scoreboard_visible, .write_barrier = sb_});
+    if (taken_ < 4) put(seq, enc::cs2r32(clock(), enc::sr_clock_lo));
+    return seq;
+  }
+
+  Sequence finish() {
+    Sequence seq;
+    const auto wait = [&](unsigned stall) { return Schedule{.stall = stall, .wait_mask = static_cast<uint8_t>(1u << sb_)}; };
+    const auto linearise = [&](const Dim3& extent, Gpr x, const Gpr (&yz)[2]) {
+      if (extent.z > 1) put(seq, enc::imad_imm(yz[0], yz[1], extent.y, yz[0]), wait(vector_to_vector));
+      if (extent.y > 1 || extent.z > 1) put(seq, enc::imad_imm(x, yz[0], extent.x, x), wait(vector_to_vector));
+    };
+    linearise(shape_.block, thread(), tid_yz_);
+    linearise(shape_.grid, block(), cta_yz_);
+    if (taken_ > 0) {
+      constants(seq);
+      if (taken_ == 4) put(seq, enc::cs2r32(clock(), enc::sr_clock_lo));
+      put_pause(seq, vector_to_vector - 1);
+    }
+    // address = slots + block * (slots of a CTA) + warp * slot
+    put(seq, enc::imad_imm(address(), block(), layout_.slot_bytes * warps_per_cta(shape_), address()), wait(1));
+    put(seq, enc::shf_r_u32_hi_imm(warp(), thread(), 5), after(1));
+    put(seq, enc::prmt_imm(sm(), sm(), place_bytes, virtid()), after(vector_to_vector - 1));
+    put(seq, enc::imad_imm(address(), warp(), layout_.slot_bytes, address()));
+    put(seq, enc::prmt_imm(packed(), sm(), head_bytes, time()), after(holds_head_ ? vector_to_vector : 1));
+    if (!holds_head_)
+      put(seq, enc::mov_imm(next(address()), static_cast<uint32_t>(layout_.slots >> 32)), after(vector_to_memory));
+    put(seq, enc::r2ur(ur_.address, address()));
+    if (!holds_head_)
+      put(seq, store_head({address(), -static_cast<int32_t>(layout_.lead_bytes)}, clock()),
+          {.stall = 1, .read_barrier = sb_});
+    if (groups_) set_lane_groups(seq, *groups_, thread(), sm(), virtid());
+    return seq;
+  }
+
+ private:
+  // Registers by use, in time; [2,3] hold an address and [4,5] the head in the end.
+  Gpr thread() const { return r_[0]; }
+  Gpr time() const { return r_[1]; }
+  Gpr address() const { return r_[2]; }
+  Gpr block() const { return r_[3]; }
+  Gpr clock() const { return r_[4]; }
+  Gpr packed() const { return r_[5]; }
+  Gpr warp() const { return r_[5]; }
+  Gpr virtid() const { return r_[6]; }
+  Gpr sm() const { return r_[7]; }
+
+  void constants(Sequence& seq) {
+    put(seq, enc::mov_imm(address(), static_cast<uint32_t>(layout_.slots) + layout_.lead_bytes));
+    put(seq, enc::umov_imm(high_half(ur_.address), static_cast<uint32_t>(layout_.slots >> 32)));
+    put(seq, enc::cs2r32(time(), enc::sr_globaltimer_lo));
+  }
+
+  const LaunchShape& shape_;
+  const wire::SlotLayout& layout_;
+  const std::optional<LaneGroups>& groups_;
+  const UniformPlan& ur_;
+  uint8_t sb_;
+  Registers r_;
+  bool holds_head_;
+  Gpr tid_yz_[2], cta_yz_[2];
+  unsigned taken_ = 0;   // registers of [1,2,5,4] that held further coordinates
+};
+
+Registers registers_of(const Holder& a, const Holder& b) {
+  return {a.r(0), a.r(1), a.r(2), a.r(3), b.r(0), b.r(1), b.r(2), b.r(3)};
+}
+
 }  // namespace
+
+std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions) {
+  if (!blocks.runs_once(0)) return std::nullopt;
+  const ProbeBlock& entry = blocks.blocks[0];
+  for (InstIndex i = 0; i <= entry.last(); ++i) {
+    if (i > 0 && (sass::get_control(code.insts[i].raw).wait_mask != 0 || i == entry.last())) return i;
+    if (!insertions.before[i].empty() || !insertions.after[i].empty()) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+bool has_light_prologue(const Plan& plan, const wire::SlotLayout& layout) {
+  if (plan.probe == ProbeKind::count || plan.one_in > 1 || layout.wraps || layout.table != 0) return false;
+  const uint64_t end = layout.slots + uint64_t{layout.warps} * layout.slot_bytes - 1;
+  return layout.slots >> 32 == end >> 32;   // one high word for all
+}
 
 uint32_t warps_per_cta(const LaunchShape& shape) { return static_cast<uint32_t>((shape.block.count() + 31) / 32); }
 
-Prologue build_prologue(const LaunchShape& shape, const Plan& plan, const wire::SlotLayout& layout,
-                        const UniformPlan& uniform) {
-  return Builder(shape, plan, layout, uniform).build();
+Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShape& shape, const Plan& plan,
+                        const wire::SlotLayout& layout, const std::optional<LaneGroups>& groups,
+                        const std::optional<HeldHead>& held, const Insertions& insertions, Scratch& scratch) {
+  if (!has_light_prologue(plan, layout)) {
+    Prologue classic = Classic(shape, plan, layout, groups, scratch.uniform()).build();
+    classic.settle = groups ? predicate_to_guard : 0;
+    return classic;
+  }
+  Prologue out;
+  out.settle = std::max(r2ur_to_use, groups ? predicate_to_guard : 0);
+  const auto split = [&](InstIndex at, const Holder& a, const Holder& b) {
+    Light light(shape, layout, groups, scratch, registers_of(a, b), held.has_value());
+    out.words = light.start();
+    out.rest = light.finish();
+    out.rest_at = at;
+  };
+  if (held) {
+    split(held->rest_at, held->loads, held->head);
+    return out;
+  }
+  if (const auto at = first_wait(code, blocks, insertions)) {
+    using Shape = Holder::Shape;
+    const auto a = scratch.try_holder(0, *at, {Shape::quad}, std::nullopt);
+    const auto b = a ? scratch.try_holder(0, *at, {Shape::quad}, a) : std::nullopt;
+    if (b && b->reg[0] != a->reg[0]) {
+      split(*at, *a, *b);
+      return out;
+    }
+  }
+  Light light(shape, layout, groups, scratch, {Gpr{0}, Gpr{1}, Gpr{2}, Gpr{3}, Gpr{4}, Gpr{5}, Gpr{6}, Gpr{7}}, false);
+  out.words = light.start();
+  const Sequence rest = light.finish();
+  out.words.insert(out.words.end(), rest.begin(), rest.end());
+  return out;
 }
 
 }  // namespace xtrace::instrument

@@ -2,20 +2,45 @@
 #pragma once
 
 #include "instrument/instrument.h"
+#include "instrument/relocate.h"
 #include "instrument/scratch.h"
 #include "instrument/sequence.h"
 
 namespace xtrace::instrument {
 
+// Most prologues stand in front of the kernel as a whole. A light one only starts its loads of special registers there;
+// the rest, which needs them, stands where the kernel itself first waits for something: in front of instruction `rest_at`
+// of the entry block.
 struct Prologue {
   Sequence words;
   // Index in `words` of the branch to the untouched copy (its target is set once the layout is known).
   std::optional<size_t> branch_to_copy;
+  Sequence rest;
+  InstIndex rest_at = 0;
+  // Cycles that must pass between the end of `rest` (or of `words`, when it is empty) and the first record, or the first
+  // use of a lane group.
+  unsigned settle = 0;
 };
 
-// Uses R0..R7 and P0 freely: nothing is live at a kernel's entry. Ends drained: no scoreboard is left outstanding.
-Prologue build_prologue(const LaunchShape& shape, const Plan& plan, const wire::SlotLayout& layout,
-                        const UniformPlan& uniform);
+// A SlotHead that the prologue leaves in registers: it is stored together with the first record.
+struct HeldHead {
+  InstIndex rest_at = 0;
+  Holder loads, head;   // quads; the SlotHead ends up in head.r(0) and head.r(1)
+};
+
+// Plain slots of one size inside one 4 GiB window, all CTAs traced: few instructions, and they can be spread.
+bool has_light_prologue(const Plan& plan, const wire::SlotLayout& layout);
+
+// Where the rest of a light prologue can stand: where the kernel first waits for a scoreboard, in the entry block; our loads
+// are under way beside its own until then. Nothing when the entry is jumped to, or when a probe stands in front of that point.
+std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions);
+
+// `insertions` are the probe's: the rest of a light prologue stands in front of all of them. `groups`: the lane groups that
+// the probe uses, if it does. Takes registers from `scratch`, or R0..R7 in front of the kernel, where nothing is live.
+// Classic prologues end drained: no scoreboard is left outstanding.
+Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShape& shape, const Plan& plan,
+                        const wire::SlotLayout& layout, const std::optional<LaneGroups>& groups,
+                        const std::optional<HeldHead>& held, const Insertions& insertions, Scratch& scratch);
 
 // Warps of a CTA, as numbered by the prologue.
 uint32_t warps_per_cta(const LaunchShape& shape);

@@ -52,6 +52,17 @@ Result<std::array<uint8_t, 2>> plan_scoreboards(const Code& code, const Blocks& 
   return std::array<uint8_t, 2>{cost[0].second, cost.size() > 1 ? cost[1].second : cost[0].second};
 }
 
+// The lowest pair of neighbours that is free, so that what P2R makes of it needs the least shifting, and a third.
+std::optional<LaneGroups> plan_lane_groups(sass::PredSet free) {
+  for (uint8_t k = 2; k < 6; ++k) {
+    const auto pair = static_cast<sass::PredSet>(3u << k);
+    if ((free & pair) != pair) continue;
+    for (uint8_t third = 7; third-- > 0;)
+      if ((free & ~pair) >> third & 1) return LaneGroups{{k}, {static_cast<uint8_t>(k + 1)}, {third}};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<Scratch> Scratch::plan(const Code& code, const cubin::KernelInfo& info, const Blocks& blocks,
@@ -60,6 +71,7 @@ Result<Scratch> Scratch::plan(const Code& code, const cubin::KernelInfo& info, c
   s.code_ = &code;
   s.liveness_ = &liveness;
   XT_TRY(s.uniform_, plan_uniform(code, liveness));
+  s.lane_groups_ = plan_lane_groups(liveness.untouched_predicates());
   XT_TRY(const auto scoreboards, plan_scoreboards(code, blocks, liveness));
   s.scoreboard_[0] = scoreboards[0];
   s.scoreboard_[1] = scoreboards[1];
@@ -138,13 +150,17 @@ sass::RegSet busy_with(const std::optional<Holder>& previous) {
 }  // namespace
 
 // Fresh registers alternate between two holders with a scoreboard each, so that "written again" waits for one store only.
-std::optional<Holder> Scratch::above(uint32_t limit, Holder::Shape shape, const std::optional<Holder>& previous) {
+std::optional<Holder> Scratch::above(uint32_t limit, Holder::Shape shape, const std::optional<Holder>& previous,
+                                     const sass::RegSet& taken) {
   const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
   const uint32_t size = registers_of(shape), alignment = size;
   std::vector<uint32_t> found;
   for (auto r = static_cast<uint32_t>(align_up(own, alignment)); r + size + reserved_registers <= limit && found.size() < 2;
-       r += size)
-    found.push_back(r);
+       r += size) {
+    bool free = true;
+    for (uint32_t k = 0; k < size; ++k) free &= !taken.test(r + k);
+    if (free) found.push_back(r);
+  }
   if (found.empty()) return std::nullopt;
   const bool second = previous && previous->reg[0] == found[0] && found.size() > 1;
   const uint32_t r = found[second];
@@ -156,19 +172,19 @@ std::optional<Holder> Scratch::above(uint32_t limit, Holder::Shape shape, const 
 }
 
 std::optional<Holder> Scratch::borrow(InstIndex from, InstIndex to, Holder::Shape shape,
-                                      const std::optional<Holder>& previous) {
+                                      const std::optional<Holder>& previous, const sass::RegSet& taken) {
   const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
-  const auto reg = fit(liveness_->writable_between(from, to, own), shape, busy_with(previous));
+  const auto reg = fit(liveness_->writable_between(from, to, own) & ~taken, shape, busy_with(previous));
   if (!reg) return std::nullopt;
   const bool other = previous && previous->scoreboard == scoreboard_[0] && previous->reg != *reg;
   return Holder{shape, *reg, scoreboard_[other]};
 }
 
 std::optional<Holder> Scratch::try_holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
-                                          const std::optional<Holder>& previous) {
+                                          const std::optional<Holder>& previous, const sass::RegSet& taken) {
   for (Holder::Shape shape : shapes) {
-    if (auto h = above(free_count_, shape, previous)) return h;
-    if (auto h = borrow(from, to, shape, previous)) return h;
+    if (auto h = above(free_count_, shape, previous, taken)) return h;
+    if (auto h = borrow(from, to, shape, previous, taken)) return h;
   }
   return std::nullopt;
 }
@@ -176,7 +192,7 @@ std::optional<Holder> Scratch::try_holder(InstIndex from, InstIndex to, std::ini
 Result<Holder> Scratch::holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
                                const std::optional<Holder>& previous) {
   if (auto h = try_holder(from, to, shapes, previous)) return *h;
-  if (auto h = above(launch_count_, *shapes.begin(), previous)) return *h;
+  if (auto h = above(launch_count_, *shapes.begin(), previous, {})) return *h;
   return unsupported("no register is free at {}, and the launch can not hold more than {} a thread", where(*code_, from),
                      launch_count_);
 }
@@ -184,6 +200,9 @@ Result<Holder> Scratch::holder(InstIndex from, InstIndex to, std::initializer_li
 std::optional<sass::enc::Pred> Scratch::predicate(InstIndex from, InstIndex to) const {
   sass::PredSet free = liveness_->writable_predicates_before(from);
   for (InstIndex i = from + 1; i <= to; ++i) free &= liveness_->writable_predicates_before(i);
+  if (lane_groups_)
+    for (const sass::enc::Pred p : {lane_groups_->bit0, lane_groups_->bit1, lane_groups_->both})
+      free &= static_cast<sass::PredSet>(~(1u << p.index));
   for (uint8_t p = 7; p-- > 0;)
     if (free >> p & 1) return sass::enc::Pred{p};
   return std::nullopt;

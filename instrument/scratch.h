@@ -32,6 +32,14 @@ struct UniformPlan {
 };
 constexpr sass::enc::Ureg high_half(sass::enc::Ureg pair) { return {static_cast<uint8_t>(pair.index + 1)}; }
 
+// Predicates, untouched by the original kernel, that split a warp into four groups of eight lanes, so that one register can
+// carry four words of a record: group g = lane / 8 stores word g. Set by the prologue, never written again.
+struct LaneGroups {
+  sass::enc::Pred bit0, bit1;   // bits of g; bit1 is the predicate behind bit0, so that one P2R gives g << bit0.index
+  sass::enc::Pred both;         // g == 3
+  static constexpr unsigned groups = 4;
+};
+
 // Registers for the words of a record, all in one of these shapes:
 //   quad       r[0..3] = Rn..Rn+3, n % 4 == 0: one 128-bit store
 //   two_pairs  r[0..1] and r[2..3], each an aligned pair: two 64-bit stores
@@ -53,11 +61,16 @@ class Scratch {
                               const Liveness& liveness, const LaunchShape& shape);
 
   const UniformPlan& uniform() const { return uniform_; }
+  // Nothing when the kernel leaves too few predicates.
+  const std::optional<LaneGroups>& lane_groups() const { return lane_groups_; }
+  // The scoreboard on which waiting costs the kernel least; never one that it counts groups on.
+  uint8_t scoreboard() const { return scoreboard_[0]; }
   // A holder whose registers may hold values at every point "immediately before i" for i in [from, to], of the first
   // shape in `shapes` for which there is one at no cost in occupancy. Prefers registers that `previous` does not have,
   // so that consecutive records do not wait for each other's stores.
+  // Never one in `taken`.
   std::optional<Holder> try_holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
-                                   const std::optional<Holder>& previous);
+                                   const std::optional<Holder>& previous, const sass::RegSet& taken = {});
   // The same; when there is none, of shapes[0] at the price of occupancy.
   Result<Holder> holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
                         const std::optional<Holder>& previous);
@@ -68,12 +81,15 @@ class Scratch {
   uint32_t fresh_registers() const { return fresh_used_; }
 
  private:
-  std::optional<Holder> above(uint32_t limit, Holder::Shape shape, const std::optional<Holder>& previous);
-  std::optional<Holder> borrow(InstIndex from, InstIndex to, Holder::Shape shape, const std::optional<Holder>& previous);
+  std::optional<Holder> above(uint32_t limit, Holder::Shape shape, const std::optional<Holder>& previous,
+                              const sass::RegSet& taken);
+  std::optional<Holder> borrow(InstIndex from, InstIndex to, Holder::Shape shape, const std::optional<Holder>& previous,
+                               const sass::RegSet& taken);
 
   const Code* code_ = nullptr;
   const Liveness* liveness_ = nullptr;
   UniformPlan uniform_;
+  std::optional<LaneGroups> lane_groups_;
   uint8_t scoreboard_[2] = {0, 0};
   uint32_t own_count_ = 0, count_ = 0, free_count_ = 0, launch_count_ = 0;
   uint32_t fresh_used_ = 0;

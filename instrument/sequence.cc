@@ -36,6 +36,17 @@ void put(Sequence& seq, sass::RawInst inst, const Schedule& s) {
   }
 }
 
+void put_pause(Sequence& seq, unsigned cycles) {
+  if (cycles == 0) return;
+  if (seq.empty()) return put(seq, sass::enc::nop(), {.stall = cycles});
+  sass::Control c = sass::get_control(seq.back());
+  const unsigned stall = c.stall + cycles;
+  if (stall > longest_stall) return put(seq, sass::enc::nop(), {.stall = cycles});
+  c.stall = static_cast<uint8_t>(stall);
+  c.keep_issuing = stall <= longest_keep_issuing;
+  sass::set_control(seq.back(), c);
+}
+
 unsigned least_cycles(const Sequence& seq) {
   unsigned sum = 0;
   for (const sass::RawInst& w : seq) sum += sass::get_control(w).stall;

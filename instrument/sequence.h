@@ -8,11 +8,11 @@
 
 namespace xtrace::instrument {
 
-// Cycles that must lie between a producer and its consumer, from vendor code and the latency tables of sass.md 5.1; each
-// is at least the smallest distance that 4.6 M instructions of vendor code keep.
+// Cycles that must lie between a producer and its consumer: the smallest distances that 4.6 M instructions of vendor code
+// keep for any of the pairs that probes use (sass.md 5.1), or more.
 namespace latency {
-constexpr unsigned vector_to_vector = 6;     // ALU result to ALU
-constexpr unsigned vector_to_memory = 6;     // ALU or CS2R result to address or data of a store
+constexpr unsigned vector_to_vector = 5;     // ALU, IMAD or CS2R result to ALU or IMAD
+constexpr unsigned vector_to_memory = 5;     // ALU, IMAD or CS2R result to address or data of a store
 constexpr unsigned predicate_to_guard = 13;
 constexpr unsigned uniform_to_vector = 12;   // uniform ALU to a vector or memory instruction
 constexpr unsigned r2ur_to_use = 15;
@@ -29,6 +29,8 @@ struct Schedule {
 using Sequence = std::vector<sass::RawInst>;
 
 void put(Sequence& seq, sass::RawInst inst, const Schedule& schedule = {});
+// Lets so many cycles pass at the end of the sequence: the last word stalls for longer, or a NOP does.
+void put_pause(Sequence& seq, unsigned cycles);
 // Sum of the stall counts: cycles that pass at least between the first instruction and what follows the sequence.
 unsigned least_cycles(const Sequence& seq);
 

@@ -11,31 +11,44 @@ namespace xtrace::instrument {
 namespace {
 
 constexpr uint64_t buffer_alignment = 2ull << 20;
-constexpr uint32_t smallest_slot = 64;
+constexpr uint32_t smallest_slot = 32;   // a sector
 
-// Room for lead and records, and one chunk: the zero that ends the records of a plain slot; in wrapping slots, so that a
-// full slot's cursor is not 0 again under the mask.
-uint32_t slot_size(uint32_t lead, uint32_t bytes) {
-  const uint64_t need = uint64_t{lead} + bytes + wire::chunk_bytes;
+// Plain slots of one size lie side by side: whole chunks, no more. Others are powers of two.
+uint32_t stride_of(const wire::SlotLayout& l, uint32_t need) {
+  return l.wraps ? std::bit_ceil(std::max(smallest_slot, need)) : static_cast<uint32_t>(align_up(need, wire::chunk_bytes));
+}
+
+// Room for lead and records, and for the zero that ends the records of a plain slot; in wrapping slots one chunk, so that
+// a full slot's cursor is not 0 again under the mask.
+uint32_t needed(const wire::SlotLayout& l, uint32_t bytes) {
+  const uint64_t need = uint64_t{l.lead_bytes} + bytes + (l.short_records ? sizeof(uint32_t) : wire::chunk_bytes);
   XT_CHECK(need <= (1ull << 31), "a slot above 2 GiB");
-  return std::bit_ceil(std::max(smallest_slot, static_cast<uint32_t>(need)));
+  return static_cast<uint32_t>(need);
+}
+uint32_t slot_size(const wire::SlotLayout& l, uint32_t bytes) {
+  return std::bit_ceil(std::max(smallest_slot, needed(l, bytes)));
 }
 
 }  // namespace
 
-SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bool wraps, uint64_t stride_budget) {
+SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bool wraps, RecordForm form,
+                    uint64_t stride_budget) {
+  XT_CHECK(!wraps || form.index_bits == 0, "wrapping slots hold chunks");
   SlotPlan plan;
   wire::SlotLayout& l = plan.layout;
   l.warps = static_cast<uint32_t>(bytes.size());
-  l.lead_bytes = wraps ? largest_record : static_cast<uint32_t>(sizeof(wire::SlotHead));
+  l.lead_bytes = wraps ? largest_record
+                 : form.short_records ? static_cast<uint32_t>(sizeof(wire::SlotHead)) : wire::chunk_bytes;
   l.wraps = wraps;
+  l.index_bits = form.index_bits;
+  l.short_records = form.short_records;
   const uint32_t most = bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
-  const uint32_t equal = slot_size(l.lead_bytes, most);
+  const uint32_t equal = slot_size(l, most), stride = stride_of(l, needed(l, most));
   const uint64_t headers = wraps ? align_up(bytes.size() * sizeof(wire::WarpHeader), 128) : 0;
-  if (uint64_t{equal} * bytes.size() <= stride_budget) {
-    l.slot_bytes = equal;
+  if (uint64_t{stride} * bytes.size() <= stride_budget) {
+    l.slot_bytes = stride;
     l.slots = align_up(std::max<uint64_t>(headers, 128), equal);
-    plan.total_bytes = l.slots + uint64_t{equal} * bytes.size() + l.lead_bytes;
+    plan.total_bytes = l.slots + uint64_t{stride} * bytes.size() + l.lead_bytes;
     plan.slot_alignment = equal;
     if (equal > buffer_alignment) plan.total_bytes += equal;
     return plan;
@@ -50,11 +63,11 @@ SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bo
   uint64_t at = align_up(l.table + bytes.size() * sizeof(wire::SlotEntry), equal);
   l.slots = at;
   for (uint32_t w : order) {
-    const uint32_t size = slot_size(l.lead_bytes, bytes[w]);
+    const uint32_t size = slot_size(l, bytes[w]);
     plan.entries[w] = {at, size - 1, 0};
     if (bytes[w] != 0) at += size;
   }
-  plan.total_bytes = at + slot_size(l.lead_bytes, 0) + l.lead_bytes;
+  plan.total_bytes = at + slot_size(l, 0) + l.lead_bytes;
   plan.slot_alignment = equal;
   if (plan.slot_alignment > buffer_alignment) plan.total_bytes += plan.slot_alignment;
   return plan;

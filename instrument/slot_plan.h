@@ -16,11 +16,19 @@ struct SlotPlan {
   uint64_t slot_alignment = 1;             // size of the largest slot
 };
 
+// How records in plain slots are written; the default is chunks.
+struct RecordForm {
+  uint32_t index_bits = 0;
+  bool short_records = false;
+};
+
 // `bytes[w]`: what warp w was counted to write; 0 for warps that are not sampled. `largest_record`: in bytes. `wraps`: the
 // counts change between replays.
-// Every slot is a power of two above lead + bytes. Stride mode (no table load in the prologue) when equal slots cost at
+// Every slot holds lead + bytes and the zero behind; its size is a power of two, except for plain slots in stride mode, which
+// are whole chunks. Stride mode (no table load in the prologue) when equal slots cost at
 // most `stride_budget` bytes, else one slot size per warp by a table.
-SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bool wraps, uint64_t stride_budget);
+SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bool wraps, RecordForm form,
+                    uint64_t stride_budget);
 // Layout of a counting pass: headers and one BlockCount per block.
 SlotPlan plan_counters(uint32_t warps, uint32_t blocks);
 

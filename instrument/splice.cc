@@ -1,5 +1,6 @@
 // The pipeline: read -> blocks -> liveness -> scratch -> probes -> prologue and layout -> metadata -> verify.
 #include <algorithm>
+#include <bit>
 
 #include "instrument/instrument.h"
 #include "instrument/occupancy.h"
@@ -23,14 +24,14 @@ struct Layout {
 
 wire::AddressMap describe(const Code& code, const Blocks& blocks) {
   wire::AddressMap map;
-  for (uint32_t b = 0; b < blocks.blocks.size(); ++b) {
-    const ProbeBlock& block = blocks.blocks[b];
+  for (uint32_t number = 0; number < blocks.blocks.size(); ++number) {
+    const ProbeBlock& block = blocks.blocks[number];
     const sass::Effects& last = code.insts[block.last()].fx;
-    map.blocks.push_back({.first_pc = code.pc(block.first),
-                          .instructions = block.count,
-                          .successors = blocks.successors[b],
-                          .indirect = false,
-                          .exits = last.flow == sass::Flow::exit || last.flow == sass::Flow::kill});
+    wire::Block& b = map.blocks.emplace_back();
+    b.first_pc = code.pc(block.first);
+    b.instructions = block.count;
+    b.successors = blocks.successors[number];
+    b.exits = last.flow == sass::Flow::exit || last.flow == sass::Flow::kill;
   }
   return map;
 }
@@ -107,6 +108,28 @@ Result<Layout> build(const Code& code, const Insertions& insertions, Prologue pr
   return layout;
 }
 
+bool writes_record(const Sequence& seq) {
+  return std::any_of(seq.begin(), seq.end(), [](const sass::RawInst& w) {
+    return sass::get_control(w).read_barrier != sass::Control::no_barrier;
+  });
+}
+
+// Inserts the second part of a light prologue, and waits for what has not settled until the first record of the entry
+// block, or until its end. `at_once`: the entry block itself uses what has to settle.
+void place_rest(const Code& code, const Blocks& blocks, bool at_once, Prologue& prologue, Insertions& insertions) {
+  unsigned passed = 0;
+  const InstIndex last = blocks.blocks[0].last();
+  for (InstIndex i = prologue.rest_at; !at_once && i <= last && passed < prologue.settle; ++i) {
+    if (writes_record(insertions.before[i])) break;
+    passed += least_cycles(insertions.before[i]) + sass::get_control(code.insts[i].raw).stall;
+    if (writes_record(insertions.after[i])) break;
+  }
+  Sequence& tail = prologue.rest.empty() ? prologue.words : prologue.rest;
+  if (passed < prologue.settle) put_pause(tail, prologue.settle - passed);
+  Sequence& at = insertions.before[prologue.rest_at];
+  at.insert(at.begin(), prologue.rest.begin(), prologue.rest.end());
+}
+
 SpliceClaims claims_of(const Code& code, const Insertions& insertions, const wire::AddressMap& map,
                        uint32_t prologue_words) {
   SpliceClaims claims{map.original_of_new, prologue_words, {}};
@@ -175,6 +198,10 @@ uint32_t Splicer::largest_record(ProbeKind probe) const {
   return most;
 }
 
+uint32_t Splicer::index_bits() const {
+  return static_cast<uint32_t>(std::bit_width(impl_->blocks.blocks.size()));
+}
+
 std::string Splicer::text(OrigPc pc) const {
   const Code& code = impl_->code;
   XT_CHECK(code.index(pc.value) < code.insts.size(), "pc inside the kernel");
@@ -197,9 +224,15 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   }
   XT_TRY(Scratch scratch, Scratch::plan(code, info, blocks, liveness, shape));
   Insertions insertions(code.insts.size());
-  ProbeContext context{code, blocks, plan, layout, scratch, insertions, out.map};
+  std::optional<HeldHead> held_head;
+  ProbeContext context{code, blocks, plan, layout, scratch, insertions, held_head, out.map};
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
-  add_waits(code, insertions);
+  const bool packs = std::any_of(out.map.blocks.begin(), out.map.blocks.end(),
+                                 [](const wire::Block& b) { return (b.full && !b.clock_at.empty()) || !b.chain.empty(); });
+  Prologue prologue = build_prologue(code, blocks, shape, plan, layout, packs ? scratch.lane_groups() : std::nullopt,
+                                     held_head, insertions, scratch);
+  place_rest(code, blocks, packs && !out.map.blocks[0].clock_at.empty() && out.map.blocks[0].full, prologue, insertions);
+  add_waits(code, insertions, prologue.words);
 
   cubin::Image image = original_image;
   const size_t bodies = plan.one_in > 1 ? 2 : 1;
@@ -208,7 +241,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
                               ? 0
                               : static_cast<uint32_t>(image.sections()[bank->second].data.size());
   const auto tables = reserve_tables(code, bank_bytes, bodies);
-  XT_TRY(const Layout spliced, build(code, insertions, build_prologue(shape, plan, layout, scratch.uniform()), tables));
+  XT_TRY(const Layout spliced, build(code, insertions, std::move(prologue), tables));
 
   out.report.new_registers = scratch.register_count();
   out.report.fresh_registers = scratch.fresh_registers();

@@ -5,6 +5,8 @@
 //   results[sb]       registers that wait for a result under scoreboard sb (S2R, LDG of the prologue)
 //   countdowns        cycles until a fixed-latency result of inserted code may be used, by kind of user
 //   probe_value       registers whose last writer on every path is inserted code
+//   probe_guard       predicates likewise
+//   unread            registers that inserted code computed, on every path, and that nobody has read since
 //
 // Thresholds are the smallest distances in vendor code or the table's upper bound where vendor code is no guide
 // (sass.md 5.1); they are written down here again, on purpose, and not taken from sequence.h.
@@ -29,7 +31,8 @@ struct Countdown {
 struct State {
   std::array<RegSet, 6> store_reads, results;
   Countdown left;
-  RegSet probe_value;
+  RegSet probe_value, unread;
+  sass::PredSet probe_guard = 0;
   bool visited = false;
 };
 
@@ -62,6 +65,11 @@ bool join(State& to, const State& from) {
   const RegSet both = to.probe_value & from.probe_value;
   changed |= both != to.probe_value;
   to.probe_value = both;
+  const RegSet unread = to.unread & from.unread;
+  const auto guards = static_cast<sass::PredSet>(to.probe_guard & from.probe_guard);
+  changed |= unread != to.unread || guards != to.probe_guard;
+  to.unread = unread;
+  to.probe_guard = guards;
   return changed;
 }
 
@@ -102,9 +110,12 @@ class Hazards {
     const Copy& copy = v_.copies[v_.copy_of[k]];
     const InstIndex i = v_.origin[k];
     if (!v_.old.reachable[i]) return next;
+    // Falling through passes the words behind the instruction, jumping does not.
+    const sass::Effects& fx = v_.old.insts[i].fx;
     for (InstIndex s : v_.old.successors(i)) {
-      add(copy.label[s]);
-      if (s == i + 1 && v_.old.insts[i].fx.falls_through) add(k + 1);
+      const bool falls = s == i + 1 && fx.falls_through;
+      if (falls) add(k + 1);
+      if (!falls || (fx.target && *fx.target == v_.old.pc(s))) add(copy.label[s]);
     }
     return next;
   }
@@ -135,6 +146,19 @@ class Hazards {
     for (unsigned p = 0; p < 7; ++p)
       if ((fx.use.pred >> p & 1) && s.left.guard[p] > 0)
         fail("result-too-early", k, fmt::format("P{} is ready {} cycles later", p, s.left.guard[p]));
+    if (fx.guarded && !own_guard(k, s)) fail("record-clobbered", k, "the guard may hold another value than the probe's");
+    if (!fx.guarded && (fx.def.gpr & s.unread & ~fx.use.gpr).any())
+      fail("record-clobbered", k, "what the probe put there before was never read");
+  }
+
+  // A probe's guard is the probe's, or that of the EXIT behind it.
+  bool own_guard(uint32_t k, const State& s) const {
+    constexpr BitRange guard_field = bits(15, 12);
+    const auto guard = get_bits(v_.words[k], guard_field);
+    if (s.probe_guard >> (guard & 7) & 1) return true;
+    const uint32_t next = v_.next_original[k];
+    return next != SpliceView::inserted && v_.old.insts[next].fx.flow == sass::Flow::exit &&
+           get_bits(v_.old.insts[next].raw, guard_field) == guard;
   }
 
   void check_definitions(uint32_t k, const State& s) {
@@ -161,10 +185,13 @@ class Hazards {
       if (inserted) check_uses(k, s);
       check_definitions(k, s);
     }
-    if (inserted)
+    if (inserted) {
       define(k, fx, c, s, report);
-    else
+    } else {
       s.probe_value &= ~fx.def.gpr;
+      s.unread &= ~(fx.def.gpr | fx.use.gpr);
+      s.probe_guard &= static_cast<sass::PredSet>(~fx.def.pred);
+    }
     const auto pass = [&](auto& counts) {
       for (auto& n : counts) n = static_cast<uint8_t>(n > c.stall ? n - c.stall : 0);
     };
@@ -184,6 +211,9 @@ class Hazards {
       else if (report)
         fail("store-overwritten", k, "a store without a read barrier");
     }
+    s.unread &= ~fx.use.gpr;
+    if (fx.kind == sass::MemKind::none) s.unread |= fx.def.gpr;
+    s.probe_guard |= fx.def.pred;
     const bool r2ur = fx.mnemonic == "R2UR";
     const bool slow_uniform = fx.mnemonic == "UIADD3" || fx.mnemonic == "ULOP3" || fx.mnemonic == "UIMAD";
     for (unsigned r = 0; r < 255; ++r) {

@@ -23,7 +23,8 @@ class Waits {
  public:
   Waits(const Code& code, Insertions& insertions) : code_(code), out_(insertions), in_(code.insts.size()) {}
 
-  void run() {
+  void run(Sequence& entry) {
+    words(entry, in_[0], true);
     std::deque<InstIndex> work;
     std::vector<bool> queued(code_.insts.size(), true);
     for (InstIndex i = 0; i < code_.insts.size(); ++i)
@@ -82,6 +83,6 @@ class Waits {
 
 }  // namespace
 
-void add_waits(const Code& code, Insertions& insertions) { Waits(code, insertions).run(); }
+void add_waits(const Code& code, Insertions& insertions, Sequence& entry) { Waits(code, insertions).run(entry); }
 
 }  // namespace xtrace::instrument

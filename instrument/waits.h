@@ -7,6 +7,7 @@
 
 namespace xtrace::instrument {
 
-void add_waits(const Code& code, Insertions& insertions);
+// `entry`: what stands in front of the kernel and may leave stores behind.
+void add_waits(const Code& code, Insertions& insertions, Sequence& entry);
 
 }  // namespace xtrace::instrument

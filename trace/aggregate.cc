@@ -32,9 +32,10 @@ void Aggregate::add_intervals(const WarpTrace& trace) {
     while (gap < trace.gaps.size() && trace.gaps[gap] <= i) ++gap;
     const bool gap_follows = gap < trace.gaps.size() && trace.gaps[gap] == i + 1;
     const auto clocks = trace.clocks(i);
+    const wire::Block& block = map_.blocks[trace.index[i]];
     Instruction* inst = &instructions_[first_instruction_[trace.index[i]]];
     for (size_t k = 0; k + 1 < clocks.size(); ++k, ++inst) {
-      if (clocks[k + 1] > clocks[k]) {
+      if (clocks[k + 1] > clocks[k] && block.has_clock(k) && block.has_clock(k + 1)) {
         inst->ungraded.add(clocks[k + 1] - clocks[k]);
       } else {
         ++inst->unattributed;
@@ -43,7 +44,8 @@ void Aggregate::add_intervals(const WarpTrace& trace) {
     // From the last instruction to the next record, if any lane of this one goes on there.
     const bool follows = i + 1 < trace.records() && !gap_follows && (trace.mask[i] & trace.mask[i + 1]) != 0;
     const uint64_t next = follows ? trace.clocks(i + 1).front() : 0;
-    if (follows && next > clocks.back()) {
+    const bool read = block.has_clock(clocks.size() - 1) && (!follows || map_.blocks[trace.index[i + 1]].has_clock(0));
+    if (follows && read && next > clocks.back()) {
       inst->ungraded.add(next - clocks.back());
     } else {
       ++inst->unattributed;

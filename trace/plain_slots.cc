@@ -1,90 +1,277 @@
 #include "trace/plain_slots.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
-#include <optional>
+#include <map>
+
+#include "base/bytes.h"
 
 namespace xtrace::trace {
 namespace {
 
-wire::Chunk chunk_at(ByteView slot, uint64_t offset) {
-  wire::Chunk c;
-  std::memcpy(&c, slot.data() + offset, sizeof c);
-  return c;
+using wire::chunk_bytes;
+
+constexpr uint64_t view_base = 1ull << 40;      // addresses of the view's own slots
+constexpr uint32_t no_record = 0xf0000000;      // a word0 that decode() knows as none
+constexpr uint32_t half_span = 1 << 16;
+constexpr uint64_t clock_epoch = 1ull << 33, time_epoch = 1ull << 40;   // so that nothing before the first warp is negative
+
+template <typename T>
+T value_at(ByteView bytes, uint64_t offset) {
+  T v;
+  std::memcpy(&v, bytes.data() + offset, sizeof v);
+  return v;
 }
 
-struct Extent {
-  uint32_t bytes = 0;
-  uint32_t last_clock = 0;
+// What lies in one slot, chunk by chunk.
+class Stream {
+ public:
+  Stream(const wire::AddressMap& map, ByteView slot, uint64_t start_clock)
+      : map_(map), slot_(slot), clock_(start_clock), at_(map.layout.lead_bytes) {}
+
+  // Appends what the records stand for to `out` (if it is not null).
+  void run(Bytes* out) {
+    out_ = out;
+    if (map_.layout.entry_in_head) emit(wire::word0(wire::RecordKind::block, 0), ~0u);
+    while (!ended_) map_.layout.short_records ? short_record() : chunked_record();
+  }
+  uint32_t bytes() const { return bytes_; }
+  uint32_t last_clock() const { return static_cast<uint32_t>(clock_); }
+  bool terminated() const { return terminated_; }
+  uint64_t doubtful() const { return doubtful_; }
+
+ private:
+  void put(const wire::Chunk& c) {
+    bytes_ += chunk_bytes;
+    if (out_ != nullptr) append(*out_, c);
+  }
+  void emit(uint32_t word0, uint32_t mask) {
+    put({{word0, mask, static_cast<uint32_t>(clock_), static_cast<uint32_t>(clock_ >> 32)}});
+  }
+  // Room for `bytes` and a first word that is not zero.
+  bool begins(uint32_t bytes) {
+    const bool room = at_ + bytes <= slot_.size();
+    terminated_ = room && value_at<uint32_t>(slot_, at_) == 0;
+    ended_ = !room || terminated_;
+    return !ended_;
+  }
+  void give_up() {
+    put({{no_record, 0, 0, 0}});
+    ended_ = terminated_ = true;
+  }
+
+  void short_record() {
+    if (!begins(sizeof(uint32_t))) return;
+    const uint32_t n = map_.layout.index_bits;
+    const auto word = value_at<uint32_t>(slot_, at_);
+    const uint32_t block = (word & ((1u << n) - 1)) - 1;
+    if (block >= map_.blocks.size() || map_.blocks[block].record_bytes == 0) return give_up();
+    const uint32_t size = map_.blocks[block].record_bytes;
+    if (!begins(size)) return;
+    clock_ += ((word >> n) - static_cast<uint32_t>(clock_)) & (~0u >> n);
+    const bool full = map_.blocks[block].full;
+    emit(wire::word0(wire::RecordKind::block, block), full ? ~0u : value_at<uint32_t>(slot_, at_ + sizeof word));
+    uint64_t at = at_;
+    for (uint32_t next : map_.blocks[block].chain) {
+      at += sizeof word;
+      clock_ += value_at<uint32_t>(slot_, at) - static_cast<uint32_t>(clock_);
+      emit(wire::word0(wire::RecordKind::block, next), ~0u);
+    }
+    at_ += size;
+  }
+
+  void chunked_record() {
+    if (!begins(chunk_bytes)) return;
+    const auto first = value_at<wire::Chunk>(slot_, at_);
+    const uint32_t n = map_.layout.index_bits;
+    const bool inst = n != 0 || wire::kind_of(first.word[0]) == wire::RecordKind::inst;
+    if (!inst) {
+      wire::Chunk c = first;
+      const bool pair = wire::kind_of(c.word[0]) == wire::RecordKind::pair;
+      clock_ += (pair ? c.word[3] : c.word[2]) - static_cast<uint32_t>(clock_);
+      if (!pair) c.word[3] = static_cast<uint32_t>(clock_ >> 32);   // counted from the head's clock, like all others
+      put(c);
+      at_ += chunk_bytes;
+      return;
+    }
+    const uint32_t index = n != 0 ? (first.word[0] & ((1u << n) - 1)) - 1 : wire::index_of(first.word[0]);
+    if (index >= map_.blocks.size() || map_.blocks[index].record_bytes == 0) return give_up();
+    if (!begins(map_.blocks[index].record_bytes)) return;
+    inst_record(index, first);
+    at_ += map_.blocks[index].record_bytes;
+  }
+
+  void inst_record(uint32_t index, const wire::Chunk& first) {
+    const wire::Block& block = map_.blocks[index];
+    const uint32_t n = map_.layout.index_bits;
+    std::vector<uint32_t> words{wire::word0(wire::RecordKind::inst, index), block.full ? ~0u : first.word[1]};
+    const auto previous = static_cast<uint32_t>(clock_);
+    auto clock = previous;
+    uint32_t first_read = 0;
+    while (first_read < block.clocks && !block.has_clock(first_read)) ++first_read;
+    for (uint32_t i = 0; i < block.clocks; ++i) {
+      const wire::ClockPlace place = block.clock_at.empty() ? wire::ClockPlace{static_cast<uint16_t>(8 + 4 * i), 4}
+                                                            : block.clock_at[i];
+      switch (place.bytes) {
+        case wire::ClockPlace::in_head: clock += ((first.word[0] >> n) - clock) & (~0u >> n); break;
+        case wire::ClockPlace::absent: ++clock; break;
+        case 2:
+          clock += static_cast<uint16_t>(value_at<uint16_t>(slot_, at_ + place.byte) - static_cast<uint16_t>(clock));
+          break;
+        default: clock = value_at<uint32_t>(slot_, at_ + place.byte);
+      }
+      words.push_back(clock);
+      if (i == first_read) {
+        for (uint32_t k = 0; k < i; ++k) words[2 + k] = clock - (i - k);
+        // Between two whole clocks 65,536 cycles or more may have passed at once, where the halves can not say.
+        if (halves_ && clock - previous >= half_span) ++doubtful_;
+      }
+    }
+    halves_ = !block.clock_at.empty() && block.clock_at.back().bytes == 2;
+    clock_ = clock;
+    words.resize(align_up(words.size(), 4), 0);
+    for (size_t w = 0; w < words.size(); w += 4) put({{words[w], words[w + 1], words[w + 2], words[w + 3]}});
+  }
+
+  const wire::AddressMap& map_;
+  ByteView slot_;
+  uint64_t clock_, at_;
+  Bytes* out_ = nullptr;
+  uint32_t bytes_ = 0;
+  uint64_t doubtful_ = 0;
+  bool ended_ = false, terminated_ = false;
+  bool halves_ = false;          // the record before ended with half a clock
 };
 
-// Bytes of the record that starts with this chunk; one chunk for what makes no sense, so that decode() meets it.
-uint32_t record_bytes(const wire::AddressMap& map, const wire::Chunk& c) {
-  const uint32_t index = wire::index_of(c.word[0]);
-  if (wire::kind_of(c.word[0]) != wire::RecordKind::inst || index >= map.blocks.size()) return wire::chunk_bytes;
-  return std::max(map.blocks[index].record_bytes, wire::chunk_bytes);
-}
+struct Slots {
+  wire::AddressMap map;      // as spliced
+  DeviceReader read;
+  std::vector<wire::SlotEntry> table;
 
-Extent find_end(const wire::AddressMap& map, ByteView slot, uint32_t lead) {
-  Extent e;
-  uint64_t at = lead;
-  while (at + wire::chunk_bytes <= slot.size()) {
-    const wire::Chunk c = chunk_at(slot, at);
-    if (c.word[0] == 0) break;
-    const uint32_t size = record_bytes(map, c);
-    if (at + size > slot.size()) break;
-    switch (wire::kind_of(c.word[0])) {
-      case wire::RecordKind::inst: {
-        // The last clock of the record: word 2 + clocks - 1, counted from its start.
-        const uint64_t word = 2 + map.blocks[wire::index_of(c.word[0])].clocks - 1;
-        std::memcpy(&e.last_clock, slot.data() + at + std::min<uint64_t>(4 * word, size - 4), 4);
-        break;
-      }
-      case wire::RecordKind::pair:
-        e.last_clock = c.word[3];
-        break;
-      default:
-        e.last_clock = c.word[2];
-        break;
-    }
-    at += size;
+  Result<ByteView> of(uint32_t warp) const {
+    const wire::SlotLayout& l = map.layout;
+    const uint64_t address = l.table != 0 ? table[warp].address : l.slots + uint64_t{warp} * l.slot_bytes;
+    return read(address, l.table != 0 ? uint64_t{table[warp].mask} + 1 : l.slot_bytes);
   }
-  e.bytes = static_cast<uint32_t>(at - lead);
-  return e;
+};
+
+// Extends the short clocks and times of the heads, SM by SM in the order of their clocks.
+void extend(std::vector<wire::WarpHeader>& headers) {
+  constexpr uint64_t time_step = 1ull << wire::head_time_shift, time_span = time_step << 16;
+  constexpr uint64_t clocks_in_doubt = 1 << 22;   // by then the time may have gone round (at any clock above 0.5 GHz)
+  std::map<uint32_t, std::vector<wire::WarpHeader*>> sms;
+  for (wire::WarpHeader& h : headers)
+    if (h.start_clock != 0) sms[h.sm].push_back(&h);
+  std::optional<uint64_t> reference;
+  for (auto& [sm, warps] : sms) {
+    const auto first_clock = static_cast<uint32_t>(warps[0]->start_clock);
+    for (wire::WarpHeader* h : warps)
+      h->start_clock = clock_epoch + first_clock +
+                       static_cast<int64_t>(static_cast<int32_t>(static_cast<uint32_t>(h->start_clock) - first_clock));
+    std::stable_sort(warps.begin(), warps.end(), [](auto* a, auto* b) { return a->start_clock < b->start_clock; });
+    if (!reference) reference = warps[0]->start_time;
+    const auto signed_steps = [&](uint64_t time, uint64_t from) {
+      return static_cast<int64_t>(static_cast<int16_t>(static_cast<uint16_t>((time - from) >> wire::head_time_shift)));
+    };
+    uint64_t time = time_epoch + *reference +
+                    static_cast<uint64_t>(signed_steps(warps[0]->start_time, *reference) * static_cast<int64_t>(time_step));
+    uint64_t clock = warps[0]->start_clock;
+    const uint64_t time0 = time, clock0 = clock;
+    for (wire::WarpHeader* h : warps) {
+      const uint64_t steps = static_cast<uint16_t>((h->start_time - time) >> wire::head_time_shift);
+      const uint64_t passed = h->start_clock - clock;
+      // Neighbours in time may have read it in the other order.
+      int64_t forward = steps < 0x8000 || passed > clocks_in_doubt ? static_cast<int64_t>(steps * time_step)
+                                                                   : -static_cast<int64_t>((0x10000 - steps) * time_step);
+      if (passed > clocks_in_doubt) {
+        const double ns_per_clock = time > time0 + time_span / 8
+                                        ? static_cast<double>(time - time0) / static_cast<double>(clock - clock0)
+                                        : 1 / 1.755;   // H200 at work, until the launch itself says [measured H200]
+        const double turns = (static_cast<double>(passed) * ns_per_clock - static_cast<double>(forward)) /
+                             static_cast<double>(time_span);
+        forward += static_cast<int64_t>(std::max(0.0, turns + 0.5)) * static_cast<int64_t>(time_span);
+      }
+      time += static_cast<uint64_t>(forward);
+      clock = h->start_clock;
+      h->start_time = time;
+    }
+  }
 }
 
 }  // namespace
 
-Result<Bytes> plain_slot_headers(const wire::AddressMap& map, const DeviceReader& read,
-                                 std::span<const wire::SlotEntry> table) {
+Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader read,
+                                    std::span<const wire::SlotEntry> table) {
   const wire::SlotLayout& l = map.layout;
-  if (l.wraps || l.headers != 0) return internal("headers of wrapping slots are read from the device");
+  if (l.wraps || l.headers != 0) return internal("wrapping slots are read as they are");
   if (l.table != 0 && table.size() < l.warps)
     return bad_input("slot table has {} entries, the launch {} warps", table.size(), l.warps);
+  auto slots = std::make_shared<Slots>(Slots{map, std::move(read), {table.begin(), table.end()}});
   std::vector<wire::WarpHeader> headers(l.warps);
-  std::optional<uint32_t> reference_time;
   for (uint32_t w = 0; w < l.warps; ++w) {
     if (!wire::cta_is_sampled(w / std::max(1u, l.warps_per_cta), l.one_in, l.seed)) continue;
-    const uint64_t address = l.table != 0 ? table[w].address : l.slots + uint64_t{w} * l.slot_bytes;
-    const uint64_t size = l.table != 0 ? uint64_t{table[w].mask} + 1 : l.slot_bytes;
-    XT_TRY(const ByteView slot, read(address, size));
+    XT_TRY(const ByteView slot, slots->of(w));
     if (slot.size() < l.lead_bytes || l.lead_bytes < sizeof(wire::SlotHead)) continue;
-    wire::SlotHead head;
-    std::memcpy(&head, slot.data(), sizeof head);
-    if (head.start_clock == 0) continue;
-    if (!reference_time) reference_time = head.start_time_lo;
-    const Extent e = find_end(map, slot, l.lead_bytes);
-    wire::WarpHeader& h = headers[w];
-    h.bytes = e.bytes;
-    h.exit_clock_lo = e.bytes != 0 ? e.last_clock : static_cast<uint32_t>(head.start_clock);
-    h.sm = head.place & 0xffff;
-    h.hardware_slot = head.place >> 16;
-    h.start_clock = head.start_clock;
-    h.start_time = (1ull << 32) + *reference_time +
-                   static_cast<int64_t>(static_cast<int32_t>(head.start_time_lo - *reference_time));
+    const auto head = value_at<wire::SlotHead>(slot, 0);
+    if (value_at<uint64_t>(slot, 0) == 0) continue;
+    headers[w].sm = head.sm;
+    headers[w].hardware_slot = head.hardware_slot & 0x7f;
+    headers[w].start_clock = 1ull << 32 | head.start_clock;
+    headers[w].start_time = uint64_t{head.start_time} << wire::head_time_shift;
   }
-  Bytes bytes(headers.size() * sizeof(wire::WarpHeader));
-  std::memcpy(bytes.data(), headers.data(), bytes.size());
-  return bytes;
+  extend(headers);
+  RecordView view;
+  uint32_t most = 0;
+  for (uint32_t w = 0; w < l.warps; ++w) {
+    wire::WarpHeader& h = headers[w];
+    if (h.start_clock == 0) continue;
+    XT_TRY(const ByteView slot, slots->of(w));
+    Stream s(map, slot, h.start_clock);
+    s.run(nullptr);
+    h.bytes = s.bytes() + (s.terminated() ? 0 : chunk_bytes);
+    h.exit_clock_lo = s.last_clock();
+    view.doubtful_clocks += s.doubtful();
+    most = std::max(most, h.bytes);
+  }
+
+  view.map = map;
+  wire::SlotLayout& out = view.map.layout;
+  out.table = 0;
+  out.slots = view_base;
+  out.slot_bytes = std::bit_ceil(2 * chunk_bytes + most);
+  out.lead_bytes = chunk_bytes;
+  out.index_bits = 0;
+  out.short_records = false;
+  out.entry_in_head = false;
+  std::vector<bool> recorded(map.blocks.size());
+  for (size_t b = 0; b < map.blocks.size(); ++b) {
+    recorded[b] = recorded[b] || map.blocks[b].record_bytes != 0 || (l.entry_in_head && b == 0);
+    for (uint32_t next : map.blocks[b].chain) recorded[next] = true;
+  }
+  for (size_t b = 0; b < map.blocks.size(); ++b) {
+    wire::Block& block = view.map.blocks[b];
+    block.chain.clear();
+    if (recorded[b]) block.record_bytes = block.clocks == 0 ? chunk_bytes : wire::inst_record_bytes(block.clocks);
+  }
+  view.headers.resize(headers.size() * sizeof(wire::WarpHeader));
+  std::memcpy(view.headers.data(), headers.data(), view.headers.size());
+  const uint32_t slot_bytes = out.slot_bytes;
+  view.read = [slots, slot_bytes, headers = std::move(headers), warp = ~0u, chunks = Bytes()](
+                  uint64_t address, uint64_t bytes) mutable -> Result<ByteView> {
+    const uint64_t w = (address - view_base) / slot_bytes, offset = (address - view_base) % slot_bytes;
+    if (address < view_base || w >= headers.size())
+      return internal("a slot at {:#x}, there are {}", address, headers.size());
+    if (warp != w) {
+      XT_TRY(const ByteView slot, slots->of(static_cast<uint32_t>(w)));
+      chunks.assign(chunk_bytes, std::byte{0});   // where the head would be
+      if (headers[w].start_clock != 0) Stream(slots->map, slot, headers[w].start_clock).run(&chunks);
+      warp = static_cast<uint32_t>(w);
+    }
+    if (offset > chunks.size()) return ByteView();
+    return ByteView(chunks).subspan(offset, std::min<uint64_t>(bytes, chunks.size() - offset));
+  };
+  return view;
 }
 
 }  // namespace xtrace::trace

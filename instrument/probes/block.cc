@@ -2,6 +2,8 @@
 // instruction in front of which four registers are free; the store is put off until they have arrived by the block's own
 // stall counts. One lane, by ELECT, stores for all where a predicate is free: measured on the tiled GEMM (H200, 2026-11-29),
 // 1.13 against 1.20 times the clean time; elsewhere it makes no difference.
+#include <algorithm>
+
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
@@ -78,7 +80,7 @@ class BlockHead {
     const bool here = store == from;
     put(head, enc::cs2r64(h.r(2), enc::sr_clock_lo), {.stall = here ? 1 + pad : 1});
     Sequence& at = c_.out.before[store];
-    if (!here && pad > 0) put(at, enc::nop(), {.stall = pad});
+    if (!here) put_pause(at, pad);
     store_words(c_, at, h, 4, 0, leader);
     finish(at, store);
     previous_ = h;
@@ -123,15 +125,49 @@ class BlockHead {
   Sequence& head_;
 };
 
+// Chains need lane groups, which the prologue of every warp has to set.
+bool chains_pay(const ProbeContext& c) {
+  constexpr uint64_t executions_per_warp = 4;
+  if (!c.scratch.lane_groups() || c.plan.executions.empty()) return false;
+  for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b)
+    if (c.always_follows(b) && c.plan.executions[b] >= executions_per_warp * std::max<uint64_t>(1, c.plan.executions[0]))
+      return true;
+  return false;
+}
+
 }  // namespace
 
 Status insert_block(ProbeContext& c) {
   std::optional<Holder> previous;
-  for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
-    XT_TRY_STATUS(BlockHead(c, b, previous).run());
-    c.map.blocks[b].record_bytes = wire::chunk_bytes;
+  const auto blocks = static_cast<uint32_t>(c.blocks.blocks.size());
+  if (!c.layout.short_records) {
+    for (uint32_t b = 0; b < blocks; ++b) {
+      XT_TRY_STATUS(BlockHead(c, b, previous).run());
+      c.map.blocks[b].record_bytes = wire::chunk_bytes;
+    }
+    return insert_exit_headers(c);
   }
-  return insert_exit_headers(c);
+  unsigned words = 1;
+  for (uint32_t b = 0; b < blocks; ++b) {
+    c.map.blocks[b].full = c.full(b);
+    if (!c.full(b)) words = 2;
+  }
+  c.map.layout.entry_in_head = c.full(0) && has_light_prologue(c.plan, c.layout) && c.blocks.runs_once(0);
+  uint32_t b = 0;
+  if (c.map.layout.entry_in_head) {
+    b = 1;
+    if (insert_with_head(c, words, previous)) b = 2;
+  }
+  const bool chains = chains_pay(c);
+  for (; b < blocks; ++b) {
+    if (const uint32_t chained = chains ? insert_chain(c, b, previous) : 0) {
+      b += chained;
+      continue;
+    }
+    c.map.blocks[b].record_bytes = 4 * words;
+    XT_TRY_STATUS(insert_short_block(c, b, words, previous));
+  }
+  return {};
 }
 
 }  // namespace xtrace::instrument

@@ -84,7 +84,7 @@ class BlockWriter {
   // word0 and mask. With four words at hand they leave with the first clocks, else by themselves.
   Status write_header() {
     const InstIndex i = block_.first;
-    const uint32_t word0 = wire::word0(wire::RecordKind::inst, number_);
+    const uint32_t word0 = record_head(c_, wire::RecordKind::inst, number_);
     if (auto h = c_.scratch.try_holder(i, reach(i, 4 - header_words, waits[0]), {Shape::quad, Shape::two_pairs}, previous_)) {
       take(*h);
       count([&](Sequence& at) {
@@ -169,7 +169,7 @@ class BlockWriter {
     unsigned missing = pending_->cycles >= vector_to_memory ? 0 : vector_to_memory - pending_->cycles;
     // A store that can not wait for the election goes out by all lanes.
     const bool by_leader = leader_ && since_elect_ + missing >= predicate_to_guard;
-    if (missing > 0) count([&](Sequence& s) { put(s, enc::nop(), {.stall = missing}); }, i);
+    if (missing > 0) count([&](Sequence& s) { put_pause(s, missing); }, i);
     store_words(c_, at, pending_->holder, pending_->words, pending_->offset, by_leader ? leader_ : std::nullopt);
     pending_.reset();
   }
@@ -192,6 +192,7 @@ class BlockWriter {
 Status insert_inst(ProbeContext& c) {
   std::optional<Holder> previous;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
+    if (!c.layout.wraps && insert_plain_inst(c, b, previous)) continue;
     XT_TRY_STATUS(BlockWriter(c, b, previous).run());
     c.map.blocks[b].record_bytes = wire::inst_record_bytes(c.blocks.blocks[b].count);
     c.map.blocks[b].clocks = c.blocks.blocks[b].count;

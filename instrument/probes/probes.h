@@ -2,10 +2,12 @@
 // summaries are in instrument/probe.h.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "instrument/blocks.h"
 #include "instrument/instrument.h"
+#include "instrument/prologue.h"
 #include "instrument/relocate.h"
 #include "instrument/scratch.h"
 #include "instrument/sequence.h"
@@ -20,7 +22,13 @@ struct ProbeContext {
   const wire::SlotLayout& layout;
   Scratch& scratch;
   Insertions& out;
-  wire::AddressMap& map;   // sites; record_bytes and clocks of blocks
+  std::optional<HeldHead>& held_head;   // for the prologue
+  wire::AddressMap& map;   // sites; record_bytes, clocks, full and clock_at of blocks; layout.entry_in_head
+  // Block b leads to b + 1 alone (but may end the warp), which is entered from b alone, stands behind it, and was executed as
+  // often; both are full.
+  bool always_follows(uint32_t b) const;
+  // Plain slots, and no lane of the block was missing in any counted execution.
+  bool full(uint32_t block) const { return !layout.wraps && block < plan.full_blocks.size() && plan.full_blocks[block]; }
 };
 
 struct ProbeBody {
@@ -35,12 +43,25 @@ Status insert_block(ProbeContext& c);
 Status insert_inst(ProbeContext& c);
 Status insert_pair(ProbeContext& c);
 
+// The record of one block under `inst` in plain slots (plain_inst.cc); fills the block's clock_at. `previous`: the holder used
+// last. Nothing was inserted when it gives false: too few registers are free.
+bool insert_plain_inst(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
+// The short record of one block under `block` (short_block.cc); `words`: of every record.
+Status insert_short_block(ProbeContext& c, uint32_t block, unsigned words, std::optional<Holder>& previous);
+// The record of block 1, which always follows the entry, stored together with the SlotHead; false: nothing was inserted.
+bool insert_with_head(ProbeContext& c, unsigned words, std::optional<Holder>& previous);
+// One record for `block` and up to three that always follow it (chain.cc). Gives how many those are; 0: nothing was inserted.
+uint32_t insert_chain(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
+
 uint32_t block_record_bytes(uint32_t instructions);
 
 // --- shared pieces. Waits for registers that a store has yet to read are added afterwards (waits.h).
 
 // Every head takes at least this long from its first instruction to its first store.
 constexpr unsigned least_head_cycles = latency::vector_to_memory;
+
+// First word of a record of a block: word0, or where the layout says so the block number alone.
+uint32_t record_head(const ProbeContext& c, wire::RecordKind kind, uint32_t block);
 
 // Moves the cursor by `bytes`: the part that may stand early (bump_cursor), and the part that changes where the next
 // record goes (bump_address), after the last store that uses the old value. `until_next_store`: cycles from behind
@@ -52,6 +73,9 @@ void bump_address(ProbeContext& c, Sequence& seq, uint32_t bytes, unsigned until
 // lanes, which then store the same words to the same place.
 void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words, uint32_t offset,
                  std::optional<sass::enc::Pred> guard = std::nullopt);
+
+// Records are written once and read by the host: their stores say that these lines may go first.
+sass::RawInst with_record_policy(sass::RawInst store);
 
 // Sum of the stall counts of instructions [from, to).
 unsigned stall_cycles(const Code& code, InstIndex from, InstIndex to);

@@ -29,6 +29,15 @@ std::span<const ProbeBody> probe_bodies() { return bodies; }
 
 uint32_t block_record_bytes(uint32_t) { return wire::chunk_bytes; }
 
+uint32_t record_head(const ProbeContext& c, wire::RecordKind kind, uint32_t block) {
+  return c.layout.index_bits != 0 ? block + 1 : wire::word0(kind, block);
+}
+
+sass::RawInst with_record_policy(sass::RawInst store) {
+  set_bits(store, cache_policy_field, getenv("XT_POL") ? (uint64_t)atoi(getenv("XT_POL")) : evict_first);
+  return store;
+}
+
 void bump_cursor(ProbeContext& c, Sequence& seq, uint32_t bytes) {
   const UniformPlan& ur = c.scratch.uniform();
   if (c.layout.wraps) put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, bytes));
@@ -50,8 +59,8 @@ void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words
     const unsigned n = std::min(words - k, at_once);
     const enc::Size size = n == 4 ? enc::Size::b128 : n == 2 ? enc::Size::b64 : enc::Size::b32;
     XT_CHECK(n != 3, "a store of three words");
-    sass::RawInst w = enc::stg({c.scratch.uniform().address, enc::RZ, static_cast<int32_t>(offset + 4 * k)}, h.r(k), size);
-    set_bits(w, cache_policy_field, evict_first);
+    sass::RawInst w = with_record_policy(
+        enc::stg({c.scratch.uniform().address, enc::RZ, static_cast<int32_t>(offset + 4 * k)}, h.r(k), size));
     if (guard) w = enc::with_guard(w, *guard);
     put(seq, w, {.stall = scoreboard_visible, .read_barrier = h.scoreboard});
   }

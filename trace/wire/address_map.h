@@ -12,14 +12,26 @@ namespace xtrace::wire {
 
 // A probe block: a run of instructions that a set of lanes executes together, with no point inside where a diverged warp
 // could continue with another path.
+struct ClockPlace {
+  uint16_t byte = 0;           // in the record
+  uint8_t bytes = 4;           // 2: its low half only; in_head: above the block number; absent: not read
+  static constexpr uint8_t in_head = 0, absent = 0xff;
+};
+
 struct Block {
   uint32_t first_pc = 0;       // byte offset in the original .text
   uint32_t instructions = 0;
-  uint32_t record_bytes = 0;   // bytes that one execution writes; 0 when the block carries no probe
+  uint32_t record_bytes = 0;   // bytes that one execution writes; 0: no probe, or in the record of a chain
   uint32_t clocks = 0;         // inst: clocks in the record (= instructions); block: 0
   std::vector<uint32_t> successors;  // block numbers; empty and indirect = true when not known
   bool indirect = false;       // leaves by RET, BRX or an unknown call
   bool exits = false;          // may end the warp (EXIT)
+  std::vector<uint32_t> chain; // short records: blocks that always follow this one; their clocks are in its record
+  bool full = false;           // records without a mask: all lanes were active in every counted execution
+  // An instruction in front of which no register was free has no clock. Decoders give it the earliest cycle that the clock
+  // before allows, or in front of the first one the latest.
+  bool has_clock(size_t i) const { return clock_at.empty() || clock_at[i].bytes != ClockPlace::absent; }
+  std::vector<ClockPlace> clock_at;  // packed inst record: where each clock is; empty: as in record.h
 };
 
 struct Site {                  // pair probe
@@ -33,10 +45,13 @@ struct SlotLayout {
   uint64_t table = 0;          // 0: stride mode, else SlotEntry[warps]
   uint64_t counters = 0;       // 0: no count probe
   uint64_t slots = 0;          // stride mode: slot of warp w at slots + w * slot_bytes
-  uint32_t slot_bytes = 0;     // stride mode: size of a slot, a power of two
+  uint32_t slot_bytes = 0;     // stride mode: size of a slot; a power of two where slots wrap
   uint32_t lead_bytes = 0;     // where the first record stands: behind the SlotHead; in wrapping slots at least the
                                // largest record
   bool wraps = false;          // see record.h
+  uint32_t index_bits = 0;     // short and packed records: bits of the block number in their first word; 0: word0
+  bool short_records = false;  // `block`: see record.h
+  bool entry_in_head = false;  // short block records: block 0 has none (filled by the splicer)
   uint32_t warps = 0, warps_per_cta = 0;
   uint32_t one_in = 1, seed = 0;     // cta sampling
 };

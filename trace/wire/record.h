@@ -10,8 +10,8 @@
 //   slots          16-byte chunks; every slot has a power-of-two size and is aligned to it
 //
 // Plain slots (layout.wraps = false) are for launches whose counting replays agree: a slot begins with a SlotHead, the
-// records follow, and the first chunk whose word0 is zero ends them. The buffer is zeroed before the launch, every slot
-// has room for what was counted and the zero chunk, and unmapped memory lies behind the buffer.
+// records follow from lead_bytes on, and the first record whose first word is zero ends them. The buffer is zeroed before
+// the launch, every slot has room for what was counted and the zero word, and unmapped memory lies behind the buffer.
 //
 // Wrapping slots are for launches that take another path each time: a warp keeps a cursor c that starts at lead_bytes and
 // grows by the size of each record; a record begins at slot + (c & (slot size - 1)) and may run past the end of the slot
@@ -19,7 +19,8 @@
 // cursor wrapped. So a warp that writes more than was counted overwrites its own oldest records, and WarpHeader::bytes
 // still says how much it produced.
 //
-// A record is one or more 16-byte chunks, written by all active lanes with the same contents:
+// A record is one or more 16-byte chunks. What a store costs is the registers that all 32 lanes hand over, not the bytes
+// that arrive (docs/performance.md): so plain slots know two shorter forms as well, below.
 //
 //   block   { word0, mask, clock_lo, clock_hi }           clock read at the head of the block, or as near to it as
 //                                                         registers are free
@@ -30,13 +31,28 @@
 //   word0 = kind << 28 | index      index: block number, or site number
 //
 // Words of the last chunk of an `inst` record that hold no clock are unspecified.
+//
+// Short forms, in plain slots. Block::full says that in every counted execution of the block all 32 lanes were active, so
+// that its records need no mask.
+//
+//   short block record   (SlotLayout::short_records, n = index_bits)  { clock << n | block + 1 } where every block is full, else
+//                        { clock << n | block + 1, mask } with the mask word left zero by full blocks. The 32 - n bits of
+//                        clock are extended from record to record: the launch must be shorter than they can count.
+//                        Blocks that always follow each other (Block::chain) share a record of 8 or 16 bytes: the word of
+//                        the first, then one whole clock for each of the others
+//                        Under SlotLayout::entry_in_head the entry block, which every warp executes once, has no record:
+//                        its clock is that of the SlotHead
+//   packed inst record   (Block::clock_at not empty)  a head, the mask unless the block is full, and the clocks where
+//                        clock_at says: the first whole or in the head, of most others the low half. They are extended
+//                        from one to the next. The head is word0; under SlotLayout::index_bits = n > 0 it is block + 1 or
+//                        clock << n | block + 1. Words that hold nothing are unspecified
 #pragma once
 
 #include <cstdint>
 
 namespace xtrace::wire {
 
-constexpr uint32_t version = 1;
+constexpr uint32_t version = 2;
 constexpr uint32_t chunk_bytes = 16;
 
 enum class RecordKind : uint32_t { none = 0, block = 1, inst = 2, pair = 3, edge_begin = 4, edge_end = 5 };
@@ -66,13 +82,15 @@ constexpr uint32_t inst_record_bytes(uint32_t clocks) {
   return (2 * 4 + 4 * clocks + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
 }
 
-// First chunk of a plain slot, written by the prologue.
+// First words of a plain slot, written by the prologue. All zero: the warp never started.
 struct SlotHead {
-  uint32_t place;           // SR_VIRTUALSMID + SR_VIRTID << 16
-  uint32_t start_time_lo;   // low word of GLOBALTIMER, ns
-  uint64_t start_clock;     // SM clock
+  uint32_t start_clock;     // low word of the SM clock
+  uint8_t sm;               // SR_VIRTUALSMID
+  uint8_t hardware_slot;    // bits [15:8] of SR_VIRTID: bits [14:8] are the warp slot on the SM
+  uint16_t start_time;      // bits [23:8] of GLOBALTIMER, that is in units of 256 ns
 };
-static_assert(sizeof(SlotHead) == chunk_bytes);
+static_assert(sizeof(SlotHead) == 8);
+constexpr unsigned head_time_shift = 8;
 
 // Written by the prologue (start_*, sm, hardware_slot) and at every EXIT (bytes, exit_clock_lo).
 struct WarpHeader {

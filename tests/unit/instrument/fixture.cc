@@ -49,7 +49,7 @@ Kernel fixture_kernel(const std::string& part) {
 
 LaunchShape small_shape() { return {{40, 3, 1}, {128, 1, 1}, {0, 0, 0}, 0}; }
 
-Plan plan_of(ProbeKind probe, uint32_t one_in) { return {probe, {}, one_in, 12345}; }
+Plan plan_of(ProbeKind probe, uint32_t one_in) { return {probe, {}, one_in, 12345, {}, {}}; }
 
 wire::SlotLayout some_layout(const LaunchShape& shape, bool table, bool wraps) {
   wire::SlotLayout l;

@@ -10,7 +10,7 @@ namespace {
 
 TEST(SlotPlan, EqualSlotsInStrideMode) {
   const std::vector<uint32_t> bytes(100, 160);
-  SlotPlan p = plan_slots(bytes, 16, true, 1 << 20);
+  SlotPlan p = plan_slots(bytes, 16, true, {}, 1 << 20);
   EXPECT_EQ(p.layout.table, 0u);
   EXPECT_EQ(p.layout.slot_bytes, 256u);   // 16 + 160 + 16, rounded up to a power of two
   place(p, 0x100000000000);
@@ -23,7 +23,7 @@ TEST(SlotPlan, UnequalSlotsByTable) {
   std::vector<uint32_t> bytes(1000, 64);
   bytes[500] = 4 << 20;
   bytes[7] = 0;
-  SlotPlan p = plan_slots(bytes, 1024, true, 1 << 20);
+  SlotPlan p = plan_slots(bytes, 1024, true, {}, 1 << 20);
   ASSERT_EQ(p.entries.size(), 1000u);
   place(p, 0x100000200000);
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
@@ -44,9 +44,9 @@ TEST(SlotPlan, UnequalSlotsByTable) {
 
 TEST(SlotPlan, PlainSlotsCarryTheirHeads) {
   const std::vector<uint32_t> bytes(100, 32);
-  SlotPlan p = plan_slots(bytes, 16, false, 1 << 20);
+  SlotPlan p = plan_slots(bytes, 16, false, {}, 1 << 20);
   EXPECT_EQ(p.layout.slot_bytes, 64u);   // head, two records, the zero chunk
-  EXPECT_EQ(p.layout.lead_bytes, sizeof(wire::SlotHead));
+  EXPECT_EQ(p.layout.lead_bytes, wire::chunk_bytes);
   place(p, 0x100000000000);
   EXPECT_EQ(p.layout.headers, 0u);
   EXPECT_NE(p.layout.slots, 0u);

@@ -79,22 +79,89 @@ TEST(Splice, EveryFixtureUnderEveryProbe) {
   EXPECT_GE(spliced_kernels, 13 * configs.size());
 }
 
+// Plans for plain slots: which blocks are full, and whether block records are short.
+struct PlainConfig {
+  ProbeKind probe;
+  uint32_t one_in;
+  bool full, table, is_short;
+};
+const std::vector<PlainConfig> plain_configs = {
+    {ProbeKind::count, 1, false, false, false}, {ProbeKind::block, 1, false, false, false},
+    {ProbeKind::block, 1, false, false, true},  {ProbeKind::block, 1, true, false, true},
+    {ProbeKind::block, 4, true, true, true},    {ProbeKind::inst, 1, false, false, false},
+    {ProbeKind::inst, 1, true, false, false},   {ProbeKind::inst, 4, true, true, false},
+    {ProbeKind::inst, 1, false, false, true},   {ProbeKind::inst, 1, true, false, true},
+};
+
+Result<Spliced> splice_plain(const Kernel& k, const PlainConfig& c, uint64_t slots, const LaunchShape& shape) {
+  XT_TRY(const Splicer splicer, Splicer::create(k.cubin, k.name, shape));
+  wire::SlotLayout l = some_layout(shape, c.table, c.probe == ProbeKind::count);
+  l.slots = slots;
+  if (c.is_short) {
+    l.index_bits = splicer.index_bits();
+    l.short_records = c.probe == ProbeKind::block;
+    if (l.short_records) l.lead_bytes = sizeof(wire::SlotHead);
+  }
+  Plan plan = plan_of(c.probe, c.one_in);
+  if (c.full) {   // and everything is executed as often, the entry excepted: chains everywhere
+    plan.full_blocks.assign(splicer.blocks().size(), true);
+    plan.executions.assign(splicer.blocks().size(), 8);
+    if (c.table) plan.executions[0] = 1;   // else block 1 always follows: its record is stored with the head
+  }
+  return splicer.splice(plan, l);
+}
+
 TEST(Splice, PlainSlots) {
-  for (const char* name : {"saxpy", "transpose", "warp_scan", "histogram", "sgemm", "spmv", "switch"})
-    for (ProbeKind probe : {ProbeKind::count, ProbeKind::block, ProbeKind::inst}) {
-      const Kernel k = fixture_kernel(name);
-      wire::SlotLayout l = some_layout(small_shape(), false, probe == ProbeKind::count);
-      for (uint64_t slots : {l.slots, uint64_t{0x1000fff00000}}) {   // in one 4 GiB window, and across its end
-        l.slots = slots;
-        const auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(probe), l);
-        ASSERT_TRUE(spliced) << name << ": " << spliced.error().to_string();
+  size_t packed = 0, in_head = 0, chained = 0, absent = 0;
+  const LaunchShape one{{120, 1, 1}, {128, 1, 1}, {0, 0, 0}, 0}, two = small_shape(), three{{4, 5, 6}, {8, 4, 4}, {0, 0, 0}, 0};
+  for (const Kernel& k : fixture_kernels("sm_90"))
+    for (const PlainConfig& c : plain_configs)
+      for (const auto& [shape, slots] : std::vector<std::pair<LaunchShape, uint64_t>>{
+               {one, 0x100000400000}, {two, 0x100000400000}, {three, 0x100000400000},
+               {two, 0x1000fff00000}}) {   // in one 4 GiB window, and across its end
+        SCOPED_TRACE(fmt::format("{} {} full {} table {} short {} grid {}x{}x{}", k.name, probe_info(c.probe).name, c.full, c.table,
+                                 c.is_short, shape.grid.x, shape.grid.y, shape.grid.z));
+        const auto spliced = splice_plain(k, c, slots, shape);
+        if (!spliced) {
+          EXPECT_EQ(spliced.error().kind, ErrorKind::unsupported) << spliced.error().to_string();
+          continue;
+        }
+        const wire::AddressMap& map = spliced->map;
+        in_head += map.layout.entry_in_head;
+        for (size_t b = 0; b < map.blocks.size(); ++b) {
+          const wire::Block& block = map.blocks[b];
+          chained += block.chain.size();
+          if (map.layout.short_records && block.chain.empty() && block.record_bytes != 0) {
+            EXPECT_EQ(block.record_bytes, c.full ? 4u : 8u);
+          }
+          if (!block.chain.empty()) {
+            EXPECT_EQ(block.record_bytes, block.chain.size() == 1 ? 8u : 16u);
+          }
+          if (block.clock_at.empty()) continue;
+          // Every clock has a word of its own, none is word0, and the record is not longer than an unpacked one.
+          ++packed;
+          EXPECT_TRUE(c.probe == ProbeKind::inst);
+          ASSERT_EQ(block.clock_at.size(), block.instructions);
+          std::set<uint32_t> bytes;   // all of a clock, and nothing twice
+          for (const wire::ClockPlace& p : block.clock_at) {
+            absent += p.bytes == wire::ClockPlace::absent;
+            for (uint32_t k = 0; k < p.bytes && p.bytes <= 4; ++k) EXPECT_TRUE(bytes.insert(p.byte + k).second);
+          }
+          if (bytes.empty()) continue;
+          EXPECT_GE(*bytes.begin(), block.full ? 4u : 8u);
+          EXPECT_LT(*bytes.rbegin(), block.record_bytes);
+        }
       }
-    }
+  EXPECT_GT(packed, 100u);
+  EXPECT_GT(chained, 20u);
+  EXPECT_LT(absent, 1000u);   // of some 60,000 clocks
+  EXPECT_GE(in_head, 13u);
 }
 
 TEST(Splice, PairAtEveryReachableInstruction) {
   size_t sites = 0, edges = 0, refused = 0;
-  for (const char* name : {"spmv", "switch", "device_calls", "warp_scan"}) {
+  for (const bool wraps : {true, false})
+  for (const char* name : {"spmv", "switch", "device_calls", "warp_scan", "sgemm", "wmma"}) {
     const Kernel k = fixture_kernel(name);
     const auto code = code_of(k);
     ASSERT_TRUE(code) << code.error().to_string();
@@ -102,7 +169,7 @@ TEST(Splice, PairAtEveryReachableInstruction) {
       if (!code->reachable[i]) continue;
       Plan plan = plan_of(ProbeKind::pair);
       plan.pair_sites = {OrigPc{code->pc(i)}};
-      const auto spliced = splice(k.cubin, k.name, small_shape(), plan, some_layout(small_shape(), false, true));
+      const auto spliced = splice(k.cubin, k.name, small_shape(), plan, some_layout(small_shape(), false, wraps));
       if (!spliced) {   // no registers free there: refused, not paid for with occupancy
         EXPECT_EQ(spliced.error().kind, ErrorKind::unsupported) << where(*code, i) << ": " << spliced.error().to_string();
         ++refused;
@@ -147,19 +214,27 @@ TEST(Splice, NvdisasmReadsTheResult) {
   const std::filesystem::path dir = std::filesystem::temp_directory_path() / "xtrace_splice_test";
   std::filesystem::create_directories(dir);
   size_t files = 0;
-  for (const Kernel& k : fixture_kernels("sm_90"))
-    for (const Config& c : configs) {
-      const auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(c.probe, c.one_in),
-                                  some_layout(small_shape(), c.table, true));
-      if (!spliced) continue;
-      ASSERT_TRUE(write_file(dir / "spliced.cubin", ByteView(spliced->cubin)));
-      const std::string command = fmt::format("{} -c {} > {} 2> {}", tool, (dir / "spliced.cubin").string(),
-                                              (dir / "text").string(), (dir / "complaints").string());
-      EXPECT_EQ(std::system(command.c_str()), 0) << k.name;
-      EXPECT_EQ(read_file(dir / "complaints")->size(), 0u) << k.name;
-      EXPECT_GT(read_file(dir / "text")->size(), 1000u) << k.name;
-      ++files;
-    }
+  const auto complaints = [&](const Kernel& k, const Bytes& cubin) {
+    EXPECT_TRUE(write_file(dir / "some.cubin", ByteView(cubin)));
+    const std::string command = fmt::format("{} -c {} > {} 2> {}", tool, (dir / "some.cubin").string(),
+                                            (dir / "text").string(), (dir / "complaints").string());
+    EXPECT_EQ(std::system(command.c_str()), 0) << k.name;
+    EXPECT_GT(read_file(dir / "text")->size(), 1000u) << k.name;
+    const Bytes said = *read_file(dir / "complaints");
+    return std::string(reinterpret_cast<const char*>(said.data()), said.size());
+  };
+  const auto read_it = [&](const Kernel& k, const Result<Spliced>& spliced) {
+    if (!spliced) return;
+    // An old ELF generation is worth a warning by itself.
+    EXPECT_EQ(complaints(k, spliced->cubin), complaints(k, k.cubin)) << k.name;
+    ++files;
+  };
+  for (const Kernel& k : fixture_kernels("sm_90")) {
+    for (const Config& c : configs)
+      read_it(k, splice(k.cubin, k.name, small_shape(), plan_of(c.probe, c.one_in),
+                        some_layout(small_shape(), c.table, true)));
+    for (const PlainConfig& c : plain_configs) read_it(k, splice_plain(k, c, 0x100000400000, small_shape()));
+  }
   EXPECT_GT(files, 50u);
   std::filesystem::remove_all(dir);
 }

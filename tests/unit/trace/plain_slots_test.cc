@@ -16,54 +16,92 @@ struct Buffer {
   explicit Buffer(uint32_t warps, uint32_t slot_bytes) : bytes(uint64_t{warps} * slot_bytes) {
     map.layout.slots = base;
     map.layout.slot_bytes = slot_bytes;
-    map.layout.lead_bytes = sizeof(wire::SlotHead);
+    map.layout.lead_bytes = wire::chunk_bytes;
     map.layout.warps = warps;
     map.layout.warps_per_cta = 1;
     map.blocks.resize(2);
-    map.blocks[1].instructions = map.blocks[1].clocks = 5;
-    map.blocks[1].record_bytes = 32;
+    map.blocks[0].instructions = 3;
+    map.blocks[0].record_bytes = 16;
+    map.blocks[0].successors = {1};
+    map.blocks[1].instructions = 5;
+    map.blocks[1].record_bytes = 16;
+    map.blocks[1].successors = {1};
+    map.blocks[1].exits = true;
   }
-  void head(uint32_t warp, uint32_t place, uint32_t time, uint64_t clock) {
-    put(warp, 0, wire::SlotHead{place, time, clock});
+  void make_short(uint32_t words) {
+    map.layout.index_bits = 2;
+    map.layout.short_records = true;
+    map.layout.lead_bytes = sizeof(wire::SlotHead);
+    for (wire::Block& b : map.blocks) b.record_bytes = 4 * words;
+  }
+  void make_inst() {
+    map.blocks[0].clocks = 3;
+    map.blocks[1].clocks = 5;
+    map.blocks[0].record_bytes = map.blocks[1].record_bytes = 32;
+  }
+  void head(uint32_t warp, uint8_t sm, uint8_t slot, uint16_t time, uint32_t clock) {
+    put(warp, 0, wire::SlotHead{clock, sm, slot, time});
   }
   template <typename T>
   void put(uint32_t warp, uint64_t offset, const T& value) {
     std::memcpy(bytes.data() + uint64_t{warp} * map.layout.slot_bytes + offset, &value, sizeof value);
   }
+  RecordView view() {
+    auto view = view_plain_slots(map, buffer_reader(base, bytes), {});
+    EXPECT_TRUE(view) << (view ? "" : view.error().to_string());
+    return view ? std::move(*view) : RecordView{};
+  }
   std::vector<wire::WarpHeader> headers() {
-    const auto read = buffer_reader(base, bytes);
-    const auto result = plain_slot_headers(map, read, {});
-    EXPECT_TRUE(result) << (result ? "" : result.error().to_string());
+    const RecordView v = view();
     std::vector<wire::WarpHeader> out(map.layout.warps);
-    if (result) std::memcpy(out.data(), result->data(), result->size());
+    if (v.headers.size() == out.size() * sizeof(wire::WarpHeader)) std::memcpy(out.data(), v.headers.data(), v.headers.size());
     return out;
+  }
+  // Everything, through decode().
+  struct Decoded {
+    std::vector<WarpTrace> warps;
+    DecodeSummary summary;
+  };
+  Decoded decoded(TraceKind kind) {
+    const RecordView v = view();
+    Decoded d;
+    const auto summary = decode(v.map, kind, v.headers, v.read, {v.table, false, {}}, [&](const WarpTrace& t) -> Status {
+      d.warps.push_back(t);
+      return {};
+    });
+    EXPECT_TRUE(summary) << (summary ? "" : summary.error().to_string());
+    if (summary) d.summary = *summary;
+    return d;
   }
 };
 
 wire::Chunk block_record(uint32_t block, uint32_t clock) {
   return {{wire::word0(wire::RecordKind::block, block), 0xffffffff, clock, 7}};
 }
+uint32_t short_record(uint32_t block, uint32_t clock) { return clock << 2 | (block + 1); }
 
 TEST(PlainSlots, RecordsEndAtTheZeroChunk) {
   Buffer b(3, 128);
-  b.head(0, 12 | 5 << 16, 1000, 0x500000100);
+  b.head(0, 12, 5, 1000, 0x100);
   b.put(0, 16, block_record(0, 0x110));
   b.put(0, 32, block_record(1, 0x120));
-  b.head(1, 13, 1010, 0x500000200);
+  b.head(1, 12, 0x85, 1010, 0x200);   // bit 7 of the slot is not part of it
   const auto h = b.headers();
   EXPECT_EQ(h[0].bytes, 32u);
   EXPECT_EQ(h[0].exit_clock_lo, 0x120u);
   EXPECT_EQ(h[0].sm, 12u);
   EXPECT_EQ(h[0].hardware_slot, 5u);
-  EXPECT_EQ(h[0].start_clock, 0x500000100u);
-  EXPECT_EQ(h[1].start_time - h[0].start_time, 10u);
+  EXPECT_EQ(h[1].hardware_slot, 5u);
+  EXPECT_EQ(h[1].start_clock - h[0].start_clock, 0x100u);
+  EXPECT_EQ(h[1].start_time - h[0].start_time, 2560u);   // 256 ns each
   EXPECT_EQ(h[1].bytes, 0u);
   EXPECT_EQ(h[2].start_clock, 0u);   // never started
 }
 
 TEST(PlainSlots, InstRecordsAreStepsOfTheirOwnSize) {
   Buffer b(1, 128);
-  b.head(0, 0, 1, 1);
+  b.make_inst();
+  b.head(0, 0, 0, 1, 1);
   // The second chunk of a record may begin with any clock, also with zero.
   b.put(0, 16, wire::Chunk{{wire::word0(wire::RecordKind::inst, 1), 1, 10, 20}});
   b.put(0, 32, wire::Chunk{{0, 40, 50, 99}});
@@ -72,26 +110,127 @@ TEST(PlainSlots, InstRecordsAreStepsOfTheirOwnSize) {
   EXPECT_EQ(h[0].exit_clock_lo, 50u);   // the fifth clock
 }
 
-TEST(PlainSlots, AFullSlotEndsWithTheSlot) {
-  Buffer b(2, 64);
-  b.head(0, 0, 1, 1);
-  for (uint64_t at = 16; at < 64; at += 16) b.put(0, at, block_record(0, 5));
-  b.head(1, 0, 1, 1);
-  EXPECT_EQ(b.headers()[0].bytes, 48u);
+TEST(PlainSlots, PackedInstRecordsAreUnpacked) {
+  Buffer b(1, 128);
+  b.make_inst();
+  b.map.blocks[1].full = true;
+  b.map.blocks[1].clock_at = {{8, 4}, {16, 4}, {24, 4}, {4, 4}, {12, 4}};   // two registers, four groups
+  b.head(0, 0, 0, 1, 1);
+  b.put(0, 16, wire::Chunk{{wire::word0(wire::RecordKind::inst, 0), 0xff, 10, 11}});
+  b.put(0, 32, wire::Chunk{{12, 0, 0, 0}});
+  b.put(0, 48, wire::Chunk{{wire::word0(wire::RecordKind::inst, 1), 50, 20, 60}});
+  b.put(0, 64, wire::Chunk{{30, 77, 40, 77}});
+  const auto d = b.decoded(TraceKind::inst);
+  ASSERT_EQ(d.warps.size(), 1u);
+  const WarpTrace& t = d.warps[0];
+  EXPECT_EQ(t.index, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(t.mask, (std::vector<uint32_t>{0xff, 0xffffffff}));
+  std::vector<uint32_t> low;
+  for (uint64_t c : t.clock) low.push_back(static_cast<uint32_t>(c));
+  EXPECT_EQ(low, (std::vector<uint32_t>{10, 11, 12, 20, 30, 40, 50, 60}));
+  EXPECT_TRUE(d.summary.losses.none());
 }
 
-TEST(PlainSlots, TimeWrapsAreBridged) {
+TEST(PlainSlots, ShortRecordsOfOneWord) {
+  Buffer b(1, 64);
+  b.make_short(1);
+  b.map.blocks[0].full = b.map.blocks[1].full = true;
+  b.head(0, 3, 2, 1, 0x3ffffff0);
+  b.put(0, 8, short_record(0, 0x3ffffff8));
+  b.put(0, 12, short_record(1, 0x3fffffff));
+  b.put(0, 16, short_record(1, 0x10));   // the 30 bits of clock came round
+  const auto d = b.decoded(TraceKind::block);
+  ASSERT_EQ(d.warps.size(), 1u);
+  const WarpTrace& t = d.warps[0];
+  EXPECT_EQ(t.index, (std::vector<uint32_t>{0, 1, 1}));
+  EXPECT_EQ(t.mask, (std::vector<uint32_t>{~0u, ~0u, ~0u}));
+  EXPECT_EQ(t.clock[1] - t.clock[0], 7u);
+  EXPECT_EQ(t.clock[2] - t.clock[1], 0x11u);
+  EXPECT_EQ(t.clock[0] - t.start_clock, 8u);
+  EXPECT_TRUE(d.summary.losses.none());
+}
+
+TEST(PlainSlots, ShortRecordsOfTwoWords) {
+  Buffer b(1, 64);
+  b.make_short(2);
+  b.map.blocks[0].full = true;
+  b.head(0, 3, 2, 1, 0x100);
+  b.put(0, 8, short_record(0, 0x110));   // its mask word stays zero
+  b.put(0, 16, short_record(1, 0x120));
+  b.put(0, 20, 0x0000ffffu);
+  const auto d = b.decoded(TraceKind::block);
+  EXPECT_EQ(d.warps[0].mask, (std::vector<uint32_t>{~0u, 0xffff}));
+  EXPECT_TRUE(d.summary.losses.none());
+}
+
+TEST(PlainSlots, TheEntryBlockIsInTheHead) {
   Buffer b(2, 64);
-  b.head(0, 0, 0xfffffff0, 1);
-  b.head(1, 0, 0x10, 1);
+  b.make_short(1);
+  b.map.blocks[0].full = b.map.blocks[1].full = true;
+  b.map.layout.entry_in_head = true;
+  b.head(0, 3, 2, 1, 0x100);
+  b.put(0, 8, short_record(1, 0x120));
+  const auto d = b.decoded(TraceKind::block);
+  ASSERT_EQ(d.warps.size(), 2u);
+  EXPECT_EQ(d.warps[0].index, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(d.warps[0].clock[0], d.warps[0].start_clock);
+  EXPECT_EQ(d.warps[1].index.size(), 0u);   // never started: no entry either
+  EXPECT_EQ(d.summary.losses.count(LossSeverity::lost), 1u);
+}
+
+TEST(PlainSlots, AnUnknownBlockIsALoss) {
+  Buffer b(1, 64);
+  b.make_short(1);
+  b.head(0, 0, 0, 1, 1);
+  b.put(0, 8, uint32_t{3});   // block 2 of 2
+  EXPECT_GT(b.decoded(TraceKind::block).summary.losses.count(LossSeverity::lost), 0u);
+}
+
+// The zero that ends the records has its place in every slot: where it is missing somebody wrote over it.
+TEST(PlainSlots, AFullSlotIsALoss) {
+  Buffer b(2, 64);
+  b.head(0, 0, 0, 1, 1);
+  for (uint64_t at = 16; at < 64; at += 16) b.put(0, at, block_record(0, 5));
+  b.head(1, 0, 0, 1, 1);
+  const auto d = b.decoded(TraceKind::block);
+  EXPECT_EQ(d.warps[0].index.size(), 3u);
+  EXPECT_GT(d.summary.losses.count(LossSeverity::lost), 0u);
+}
+
+TEST(PlainSlots, ShortTimesAreExtended) {
+  // One warp in 800,000 clocks for 32 ms at 2 GHz: the 16 bits of time come round once.
+  constexpr uint32_t warps = 81;
+  Buffer b(warps, 64);
+  for (uint32_t w = 0; w < warps; ++w)
+    b.head(w, 7, 0, static_cast<uint16_t>((w * 400'000) >> 8), 0xfffffff0u + w * 800'000);
   const auto h = b.headers();
-  EXPECT_EQ(h[1].start_time - h[0].start_time, 0x20u);
+  for (uint32_t w = 1; w < warps; ++w) {
+    EXPECT_EQ(h[w].start_clock - h[0].start_clock, w * 800'000ull);
+    EXPECT_NEAR(static_cast<double>(h[w].start_time - h[0].start_time), w * 400'000.0, 256) << w;
+  }
+}
+
+TEST(PlainSlots, ALongPauseIsBridgedByTheClock) {
+  Buffer b(3, 64);
+  b.head(0, 7, 0, 0, 1);
+  b.head(1, 7, 0, static_cast<uint16_t>(3'000'000 >> 8), 6'000'001);                      // 2 GHz
+  b.head(2, 7, 0, static_cast<uint16_t>(uint32_t{100'000'000} >> 8), 200'000'001);
+  const auto h = b.headers();
+  EXPECT_NEAR(static_cast<double>(h[2].start_time - h[0].start_time), 100e6, 512);
+}
+
+TEST(PlainSlots, OtherSmsAreRelativeToTheFirst) {
+  Buffer b(2, 64);
+  b.head(0, 4, 0, 10, 0x900);
+  b.head(1, 9, 0, 0xfff8, 0x12345678);   // 18 steps before
+  const auto h = b.headers();
+  EXPECT_EQ(h[0].start_time - h[1].start_time, 18u * 256);
 }
 
 TEST(PlainSlots, UnsampledCtasAreLeftAlone) {
   Buffer b(64, 64);
   b.map.layout.one_in = 4;
-  for (uint32_t w = 0; w < 64; ++w) b.head(w, 0, 1, 1);
+  for (uint32_t w = 0; w < 64; ++w) b.head(w, 0, 0, 1, 1);
   const auto h = b.headers();
   for (uint32_t w = 0; w < 64; ++w) EXPECT_EQ(h[w].start_clock != 0, wire::cta_is_sampled(w, 4, 0)) << w;
 }
@@ -99,8 +238,7 @@ TEST(PlainSlots, UnsampledCtasAreLeftAlone) {
 TEST(PlainSlots, WrappingSlotsAreNotForThis) {
   Buffer b(1, 64);
   b.map.layout.wraps = true;
-  const auto read = buffer_reader(base, b.bytes);
-  EXPECT_FALSE(plain_slot_headers(b.map, read, {}));
+  EXPECT_FALSE(view_plain_slots(b.map, buffer_reader(base, b.bytes), {}));
 }
 
 }  // namespace

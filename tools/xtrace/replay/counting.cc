@@ -1,5 +1,7 @@
 #include "tools/xtrace/replay/counting.h"
 
+#include <algorithm>
+
 #include "instrument/slot_plan.h"
 
 namespace xtrace::cli {
@@ -15,11 +17,11 @@ std::vector<T> as_array(ByteView bytes, size_t n) {
 
 }  // namespace
 
-Status run_restored(replay::Backend& backend, replay::ModuleHandle module) {
+Result<double> run_restored(replay::Backend& backend, replay::ModuleHandle module) {
   XT_TRY_STATUS(backend.restore(module, replay::RestoreScope::all));
   XT_TRY(const replay::RunOutcome outcome, backend.run(module));
   if (!outcome.completed) return device("{}", outcome.failure);
-  return {};
+  return outcome.microseconds;
 }
 
 Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
@@ -28,7 +30,7 @@ Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
   XT_TRY(const DevPtr buffer, c.backend.allocate(plan.total_bytes, "block counters"));
   instrument::place(plan, buffer.value);
   XT_TRY(const instrument::Spliced spliced,
-         c.splicer.splice({instrument::ProbeKind::count, {}, one_in, seed}, plan.layout));
+         c.splicer.splice({instrument::ProbeKind::count, {}, one_in, seed, {}, {}}, plan.layout));
   auto counted = with_module(c.backend, spliced.cubin, [&](replay::ModuleHandle module) -> Result<Counts> {
     Counts counts;
     Bytes first;
@@ -62,6 +64,22 @@ Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
   });
   XT_TRY_STATUS(c.backend.release(buffer));
   return counted;
+}
+
+std::vector<bool> Counts::full() const {
+  std::vector<bool> full;
+  for (const wire::BlockCount& b : blocks) full.push_back(b.lanes == 32 * b.warps);
+  return full;
+}
+
+std::vector<uint64_t> Counts::executions() const {
+  std::vector<uint64_t> executions;
+  for (const wire::BlockCount& b : blocks) executions.push_back(b.warps);
+  return executions;
+}
+
+bool Counts::all_full() const {
+  return std::all_of(blocks.begin(), blocks.end(), [](const wire::BlockCount& b) { return b.lanes == 32 * b.warps; });
 }
 
 }  // namespace xtrace::cli

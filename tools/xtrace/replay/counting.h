@@ -24,6 +24,11 @@ struct Counts {
   bool stable = true;                              // two counting replays agreed
   bool same_output = true;
   std::string difference;                          // of the output, when not the same
+
+  // By block: in no counted execution was a lane missing. Holds for blocks that nobody executed.
+  std::vector<bool> full() const;
+  bool all_full() const;
+  std::vector<uint64_t> executions() const;
 };
 
 Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed);
@@ -38,7 +43,8 @@ auto with_module(replay::Backend& backend, ByteView cubin, F use) -> decltype(us
   return result;
 }
 
-// One instrumented replay from restored memory; a launch that does not complete is a device error.
-Status run_restored(replay::Backend& backend, replay::ModuleHandle module);
+// One instrumented replay from restored memory, in microseconds (0 where time is not measured); a launch that does not
+// complete is a device error.
+Result<double> run_restored(replay::Backend& backend, replay::ModuleHandle module);
 
 }  // namespace xtrace::cli

@@ -47,7 +47,7 @@ Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& r
   std::error_code ec;
   fs::create_directories(e.options.traces, ec);
   if (ec) return environment("can not create {}: {}", e.options.traces.string(), ec.message());
-  const wire::AddressMap& map = run.spliced.map;
+  const wire::AddressMap& map = run.map;
   const std::string name = e.stem + "-" + config.probe + file_sample(map.layout.one_in);
   const fs::path trace_path = e.options.traces / (name + ".xtrace"), timeline_path = e.options.traces / (name + ".pftrace");
 
@@ -55,8 +55,8 @@ Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& r
   replay::Backend& backend = e.c.backend;
   XT_TRY_STATUS(run.buffer->clear(true));
   XT_TRY_STATUS(run_restored(backend, run.module));
-  XT_TRY(const Bytes header_bytes, run.buffer->headers(map));
-  const std::vector<wire::WarpHeader> headers = header_array(header_bytes);
+  XT_TRY(const trace::RecordView view, run.buffer->view(run.spliced.map));
+  const std::vector<wire::WarpHeader> headers = header_array(view.headers);
   const bundle::LaunchRecord& launch = e.c.launch.record;
   const double ghz = trace::ClockModel::estimate_ghz(map.layout, headers).value_or(0);
   const double axis_ghz = ghz > 0 ? ghz : 1.0;   // cycles as nanoseconds when the launch is too short to tell
@@ -81,9 +81,9 @@ Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& r
   XT_TRY(const auto timeline,
          trace::PerfettoExporter::create(timeline_path, map, run.kind, trace::ClockModel(map.layout, headers, axis_ghz),
                                          meta.labels, {.max_slices = e.options.max_slices}));
-  trace::DecodeOptions options{run.buffer->table(), false, {}};
+  trace::DecodeOptions options{view.table, false, {}};
   XT_TRY(const trace::DecodeSummary summary,
-         trace::decode(map, run.kind, header_bytes, run.buffer->reader(), options, [&](const trace::WarpTrace& t) -> Status {
+         trace::decode(view.map, run.kind, view.headers, view.read, options, [&](const trace::WarpTrace& t) -> Status {
            XT_TRY_STATUS(trace_file->add(t));
            return timeline->add(t);
          }));

@@ -186,6 +186,10 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
       config.space = (*run)->space;
       config.records = (*run)->summary.records;
       config.losses = losses_of((*run)->summary.losses);
+      if ((*run)->doubtful_clocks != 0)
+        report_.warnings.push_back(fmt::format("{} records of the {} probe hold a pause of 65,536 cycles or more: their clocks "
+                                               "may be early by multiples of that",
+                                               (*run)->doubtful_clocks, config.probe));
       for (const std::string& note : (*run)->spliced.report.notes)
         if (std::find(report_.warnings.begin(), report_.warnings.end(), note) == report_.warnings.end())
           report_.warnings.push_back(note);
@@ -314,7 +318,7 @@ Status LaunchReplay::emit() {
     config.artefacts = std::move(*files);
     if (run.trace->kind != trace::TraceKind::inst && times == nullptr) continue;
     trace::TableSources table;
-    table.map = &run.trace->spliced.map;
+    table.map = &run.trace->map;
     table.counts = &*run.trace->aggregate;
     table.times = times;
     table.sass = [&](uint32_t pc) { return splicer_->text(OrigPc{pc}); };

@@ -114,15 +114,15 @@ class Rotation {
 
  private:
   Result<instrument::Spliced> splice(uint32_t pc) {
-    return c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pc}}, out_.one_in, options_.seed}, buffer_.layout());
+    return c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pc}}, out_.one_in, options_.seed, {}, {}}, buffer_.layout());
   }
 
   Status decode(const instrument::Spliced& spliced, uint32_t pc) {
-    XT_TRY(const Bytes headers, buffer_.headers(spliced.map));
+    XT_TRY(const trace::RecordView view, buffer_.view(spliced.map));
     uint64_t begun = 0, with_other_count = 0;
-    trace::DecodeOptions options{buffer_.table(), false, {}};
+    trace::DecodeOptions options{view.table, false, {}};
     XT_TRY(const trace::DecodeSummary summary,
-           trace::decode(spliced.map, trace::TraceKind::pair, headers, buffer_.reader(), options,
+           trace::decode(view.map, trace::TraceKind::pair, view.headers, view.read, options,
                          [&](const trace::WarpTrace& t) -> Status {
                            out_.times.add(spliced.map, t);
                            for (wire::RecordKind k : t.kind) begun += k != wire::RecordKind::edge_end;

@@ -1,6 +1,7 @@
 #include "tools/xtrace/replay/trace_run.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "diff/memory_diff.h"
 #include "replay/address_plan.h"
@@ -21,6 +22,48 @@ trace::TraceKind trace_kind(instrument::ProbeKind probe) {
     case instrument::ProbeKind::inst: return trace::TraceKind::inst;
     default: return trace::TraceKind::pair;
   }
+}
+
+// Short records and the heads of packed ones keep 32 - n bits of the clock: enough for launches that end, at any SM clock up to 2 GHz, before they come
+// round.
+constexpr double clocks_per_us = 2000;
+bool outlasts(double us, uint32_t index_bits) { return us * clocks_per_us >= static_cast<double>(1ull << (32 - index_bits)); }
+
+// 0: the launch may last too long, even if the probe slows it down less than `slowed_down` times.
+uint32_t short_index_bits(const LaunchContext& c, const Counts& counts) {
+  constexpr double slowed_down = 8, longest_instruction_us = 0.5;
+  const uint32_t n = c.splicer.index_bits();
+  if (!counts.stable || n >= 16) return 0;
+  double us = 0;
+  if (c.backend.info().measures_time) {
+    for (double t : c.reference.microseconds) us = std::max(us, t);
+    if (us <= 0) return 0;
+  } else {
+    for (uint32_t bytes : counts.inst_bytes) us = std::max(us, bytes / 4 * longest_instruction_us);
+  }
+  return outlasts(us * slowed_down, n) ? 0 : n;
+}
+
+// Bytes of each warp's records as they are written, at most; `counted` are those of records in chunks.
+Result<std::vector<uint32_t>> stored_bytes(const LaunchContext& c, const instrument::Plan& plan,
+                                           instrument::RecordForm form, const Counts& counts,
+                                           const std::vector<uint32_t>& counted) {
+  if (!counts.stable) return counted;
+  double most = form.short_records ? (counts.all_full() ? 0.25 : 0.5) : 1;
+  if (plan.probe == instrument::ProbeKind::inst) {
+    // What a packed record takes depends on the registers that are free where it is made.
+    instrument::SlotPlan nowhere = instrument::plan_slots(counted, 0, false, form, stride_budget);
+    instrument::place(nowhere, 1ull << 40);
+    XT_TRY(const instrument::Spliced trial, c.splicer.splice(plan, nowhere.layout));
+    most = 0;
+    for (size_t b = 0; b < trial.map.blocks.size(); ++b)
+      if (counts.blocks[b].warps != 0)
+        most = std::max(most, static_cast<double>(trial.map.blocks[b].record_bytes) /
+                                  c.splicer.record_bytes(plan.probe, static_cast<uint32_t>(b)));
+  }
+  std::vector<uint32_t> stored;
+  for (uint32_t b : counted) stored.push_back(static_cast<uint32_t>(std::ceil(b * most)));
+  return stored;
 }
 
 std::string first_loss(const trace::LossCounts& losses) {
@@ -47,11 +90,12 @@ void add_invariants(const trace::InvariantResult& result, diff::SemanticEvidence
 }  // namespace
 
 Result<std::unique_ptr<TraceBuffer>> TraceBuffer::create(replay::Backend& backend, std::span<const uint32_t> bytes,
-                                                         uint32_t largest_record, bool wraps) {
+                                                         uint32_t largest_record, bool wraps,
+                                                         instrument::RecordForm form) {
   std::unique_ptr<TraceBuffer> b(new TraceBuffer(backend));
   const uint64_t free = backend.free_bytes();
   const uint64_t usable = free > left_free ? free - left_free : 0;
-  b->plan_ = instrument::plan_slots(bytes, largest_record, wraps, std::min(stride_budget, usable / 2));
+  b->plan_ = instrument::plan_slots(bytes, largest_record, wraps, form, std::min(stride_budget, usable / 2));
   if (b->plan_.total_bytes > usable)
     return with_hint(unsupported("the trace needs {:.1f} GiB of device memory, {:.1f} GiB are free",
                                  static_cast<double>(b->plan_.total_bytes) / (1 << 30),
@@ -77,9 +121,11 @@ Status TraceBuffer::clear(bool slots_too) {
   return backend_.fill(DevPtr{l.slots}, buffer_.value + plan_.total_bytes - l.slots, 0);
 }
 
-Result<Bytes> TraceBuffer::headers(const wire::AddressMap& map) {
-  if (plan_.layout.headers == 0) return trace::plain_slot_headers(map, reader(), plan_.entries);
-  return backend_.read(DevPtr{plan_.layout.headers}, uint64_t{plan_.layout.warps} * sizeof(wire::WarpHeader));
+Result<trace::RecordView> TraceBuffer::view(const wire::AddressMap& map) {
+  if (plan_.layout.headers == 0) return trace::view_plain_slots(map, reader(), plan_.entries);
+  XT_TRY(Bytes headers,
+         backend_.read(DevPtr{plan_.layout.headers}, uint64_t{plan_.layout.warps} * sizeof(wire::WarpHeader)));
+  return trace::RecordView{map, std::move(headers), plan_.entries, reader(), 0};
 }
 
 trace::DeviceReader TraceBuffer::reader() {
@@ -183,29 +229,41 @@ std::vector<diff::LossCount> losses_of(const trace::LossCounts& losses) {
   return out;
 }
 
-Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::ProbeKind probe, uint32_t one_in,
-                                             uint32_t seed, const Counts& counts, bool compare,
-                                             const replay::Resources& clean) {
+namespace {
+
+Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKind probe, uint32_t one_in, uint32_t seed,
+                                           const Counts& counts, bool compare, const replay::Resources& clean,
+                                           uint32_t index_bits) {
   auto run = std::make_unique<TraceRun>();
   run->kind = trace_kind(probe);
   const std::vector<uint32_t>& bytes =
       probe == instrument::ProbeKind::inst ? counts.inst_bytes : counts.block_bytes;
-  XT_TRY(run->buffer, TraceBuffer::create(c.backend, bytes, c.splicer.largest_record(probe), !counts.stable));
-  XT_TRY(run->spliced, c.splicer.splice({probe, {}, one_in, seed}, run->buffer->layout()));
+  const instrument::Plan plan{probe, {}, one_in, seed, counts.full(), counts.executions()};
+  const instrument::RecordForm form{index_bits, index_bits != 0 && probe == instrument::ProbeKind::block};
+  XT_TRY(const std::vector<uint32_t> stored, stored_bytes(c, plan, form, counts, bytes));
+  XT_TRY(run->buffer, TraceBuffer::create(c.backend, stored, c.splicer.largest_record(probe), !counts.stable, form));
+  XT_TRY(run->spliced, c.splicer.splice(plan, run->buffer->layout()));
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
 
   XT_TRY_STATUS(run->buffer->clear(true));
-  XT_TRY_STATUS(run_restored(c.backend, run->module));
+  XT_TRY(const double us, run_restored(c.backend, run->module));
+  if (index_bits != 0 && outlasts(us, index_bits)) {
+    XT_TRY_STATUS(c.backend.unload(run->module));
+    run->buffer.reset();
+    return run_with(c, probe, one_in, seed, counts, compare, clean, 0);
+  }
   run->semantics = base_evidence(c);
   if (compare) XT_TRY_STATUS(compare_now(c, run->module, run->semantics));
 
-  XT_TRY(run->headers, run->buffer->headers(run->spliced.map));
-  run->aggregate.emplace(run->spliced.map, run->kind);
-  trace::InvariantChecker invariants(run->spliced.map, run->kind);
+  XT_TRY(const trace::RecordView view, run->buffer->view(run->spliced.map));
+  run->map = view.map;
+  run->doubtful_clocks = view.doubtful_clocks;
+  run->aggregate.emplace(run->map, run->kind);
+  trace::InvariantChecker invariants(run->map, run->kind);
   std::vector<uint64_t> counted(bytes.begin(), bytes.end());
-  trace::DecodeOptions options{run->buffer->table(), true, counted};
-  XT_TRY(run->summary, trace::decode(run->spliced.map, run->kind, run->headers, run->buffer->reader(), options,
+  trace::DecodeOptions options{view.table, true, counted};
+  XT_TRY(run->summary, trace::decode(view.map, run->kind, view.headers, view.read, options,
                                      [&](const trace::WarpTrace& t) -> Status {
                                        run->aggregate->add(t);
                                        invariants.check(t);
@@ -214,7 +272,7 @@ Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::Probe
   diff::SemanticEvidence& e = run->semantics;
   add_invariants(invariants.result(), e);
   XT_TRY(const trace::CountComparison path,
-         trace::compare_counts(run->spliced.map, counts.blocks, run->aggregate->blocks()));
+         trace::compare_counts(run->map, counts.blocks, run->aggregate->blocks()));
   e.path = path.equal ? diff::PathMatch::equal : counts.stable ? diff::PathMatch::differs : diff::PathMatch::unstable;
   e.path_text = path.text();
   e.lost = run->summary.losses.count(trace::LossSeverity::lost);
@@ -222,6 +280,14 @@ Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::Probe
   e.losses_text = first_loss(run->summary.losses);
   run->space = space_of(c, run->spliced.report, clean, resources, run->summary.bytes_written);
   return run;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::ProbeKind probe, uint32_t one_in,
+                                             uint32_t seed, const Counts& counts, bool compare,
+                                             const replay::Resources& clean) {
+  return run_with(c, probe, one_in, seed, counts, compare, clean, short_index_bits(c, counts));
 }
 
 }  // namespace xtrace::cli

@@ -12,7 +12,7 @@
 #include "tools/xtrace/replay/counting.h"
 #include "tools/xtrace/replay/options.h"
 #include "trace/aggregate.h"
-#include "trace/decode.h"
+#include "trace/plain_slots.h"
 
 namespace xtrace::cli {
 
@@ -21,18 +21,19 @@ class TraceBuffer {
  public:
   // unsupported when it does not fit beside the launch's memory, with the sizes and what to do.
   static Result<std::unique_ptr<TraceBuffer>> create(replay::Backend& backend, std::span<const uint32_t> bytes,
-                                                     uint32_t largest_record, bool wraps);
+                                                     uint32_t largest_record, bool wraps,
+                                                     instrument::RecordForm form = {});
   ~TraceBuffer();
   TraceBuffer(const TraceBuffer&) = delete;
 
   const wire::SlotLayout& layout() const { return plan_.layout; }
-  std::span<const wire::SlotEntry> table() const { return plan_.entries; }
   uint64_t bytes() const { return plan_.total_bytes; }
   Status clear(bool slots_too);               // before each decoded launch
-  Result<Bytes> headers(const wire::AddressMap& map);
-  trace::DeviceReader reader();               // reads ahead in large pieces
+  // The records that code with this map wrote, for decode(). Valid while the buffer is, until the next clear().
+  Result<trace::RecordView> view(const wire::AddressMap& map);
 
  private:
+  trace::DeviceReader reader();               // reads ahead in large pieces
   explicit TraceBuffer(replay::Backend& backend) : backend_(backend) {}
   replay::Backend& backend_;
   instrument::SlotPlan plan_;
@@ -48,7 +49,8 @@ struct TraceRun {
   trace::TraceKind kind = trace::TraceKind::block;
   std::optional<trace::Aggregate> aggregate;
   trace::DecodeSummary summary;
-  Bytes headers;
+  wire::AddressMap map;                       // as the decoded records see it
+  uint64_t doubtful_clocks = 0;               // trace::RecordView
   diff::SemanticEvidence semantics;
   diff::SpatialEvidence space;
 };

@@ -1,0 +1,117 @@
+// `block` in plain slots, for blocks that always follow each other: { clock << n | block + 1, clock, clock, clock }, by one
+// store. The clocks stand in one register, a word to each lane group (plain_inst.cc says why), from the first block to the
+// last.
+#include "instrument/probes/probes.h"
+#include "instrument/sass/encode.h"
+
+namespace xtrace::instrument {
+namespace {
+
+namespace enc = sass::enc;
+using namespace latency;
+using Shape = Holder::Shape;
+
+class Chain {
+ public:
+  Chain(ProbeContext& c, uint32_t head, std::optional<Holder>& previous)
+      : c_(c), head_(head), lanes_(*c.scratch.lane_groups()), previous_(previous) {}
+
+  uint32_t run() {
+    uint32_t longest = 0;
+    while (longest + 1 < LaneGroups::groups && c_.always_follows(head_ + longest)) ++longest;
+    for (uint32_t chained = longest; chained > 0; --chained)
+      if (find_registers(chained)) {
+        write(chained);
+        return chained;
+      }
+    return 0;
+  }
+
+ private:
+  const ProbeBlock& block(uint32_t b) const { return c_.blocks.blocks[b]; }
+
+  bool find_registers(uint32_t chained) {
+    const InstIndex from = block(head_).first, last = block(head_ + chained).first, end = block(head_ + chained).last();
+    for (InstIndex wait : {8u, 4u, 0u}) {
+      store_ = std::min(end, last + wait);
+      const auto data = c_.scratch.try_holder(from, store_, {Shape::single}, previous_);
+      if (!data) continue;
+      sass::RegSet taken;
+      taken.set(data->reg[0]);
+      // The lane offset does not change: the earlier it is there, the less waits for it.
+      for (InstIndex at : {from, block(head_ + chained - 1).first, last}) {
+        const auto offset = c_.scratch.try_holder(at, store_, {Shape::single}, data, taken);
+        if (!offset) continue;
+        data_ = *data;
+        offset_ = offset->r(0);
+        offset_at_ = at;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // The first place at or behind `from`, where something issued in one cycle, with `cycles` between them.
+  InstIndex settled(InstIndex from, unsigned cycles, InstIndex limit) {
+    unsigned passed = 1;
+    InstIndex at = from;
+    while (at < limit && passed < cycles) passed += sass::get_control(c_.code.insts[at++].raw).stall;
+    if (passed < cycles) put_pause(c_.out.before[at], cycles - passed);
+    return at;
+  }
+
+  void write(uint32_t chained) {
+    const enc::Gpr r = data_.r(0);
+    put(c_.out.before[block(head_).first], enc::cs2r32(r, enc::sr_clock_lo));
+    const InstIndex shift = settled(block(head_).first, vector_to_vector, block(head_).last());
+    put(c_.out.before[shift], enc::lea_imm(r, r, head_ + 1, static_cast<uint8_t>(c_.layout.index_bits)));
+    const enc::Pred guards[] = {lanes_.bit0, lanes_.bit1, lanes_.both};
+    for (uint32_t k = 1; k <= chained; ++k)
+      put(c_.out.before[block(head_ + k).first], enc::with_guard(enc::cs2r32(r, enc::sr_clock_lo), guards[k - 1]));
+    const InstIndex last = block(head_ + chained).first;
+    const unsigned k = lanes_.bit0.index, wanted = 2;
+    put(c_.out.before[offset_at_], enc::p2r(offset_, static_cast<uint8_t>((chained == 1 ? 1u : 3u) << k)));
+    InstIndex at = offset_at_;
+    if (k != wanted) {
+      at = settled(at, vector_to_vector, store_);
+      put(c_.out.before[at], enc::shf_r_u32_hi_imm(offset_, offset_, static_cast<uint8_t>(k - wanted)));
+    }
+    at = settled(std::max(at, last), vector_to_memory, store_);
+    put(c_.out.before[at], with_record_policy(enc::stg({c_.scratch.uniform().address, offset_, 0}, r, enc::Size::b32)),
+        {.stall = scoreboard_visible, .read_barrier = data_.scoreboard});
+    const uint32_t bytes = chained == 1 ? 8 : 16;
+    bump_address(c_, c_.out.before[at], bytes,
+                 stall_cycles(c_.code, at, block(head_ + chained).last() + 1) + vector_to_vector + vector_to_memory);
+    wire::Block& first = c_.map.blocks[head_];
+    first.record_bytes = bytes;
+    for (uint32_t b = head_ + 1; b <= head_ + chained; ++b) first.chain.push_back(b);
+    previous_ = data_;
+  }
+
+  ProbeContext& c_;
+  uint32_t head_;
+  const LaneGroups lanes_;
+  std::optional<Holder>& previous_;
+  InstIndex store_ = 0, offset_at_ = 0;
+  Holder data_;
+  enc::Gpr offset_;
+};
+
+}  // namespace
+
+bool ProbeContext::always_follows(uint32_t b) const {
+  const uint32_t next = b + 1;
+  if (next >= blocks.blocks.size() || blocks.blocks[next].first != blocks.blocks[b].last() + 1) return false;
+  if (blocks.successors[b] != std::vector<uint32_t>{next}) return false;
+  if (!full(b) || !full(next) || plan.executions.empty() || plan.executions[b] != plan.executions[next]) return false;
+  for (uint32_t other = 0; other < blocks.blocks.size(); ++other)
+    for (uint32_t s : blocks.successors[other])
+      if (s == next && other != b) return false;
+  return true;
+}
+
+uint32_t insert_chain(ProbeContext& c, uint32_t block, std::optional<Holder>& previous) {
+  return Chain(c, block, previous).run();
+}
+
+}  // namespace xtrace::instrument

@@ -1,0 +1,351 @@
+// `inst` in plain slots: { head, mask, clock 0, clocks 1 and 2, clocks 3 and 4, ... }, the first clock whole and of most others
+// 16 bits each; full blocks leave the mask out. A record is cut into pieces, each of which one store writes.
+//
+// What a store costs is the registers that it hands over for all 32 lanes (docs/performance.md). Where no lane is missing
+// and predicates are free, one register therefore carries four words: all lanes take the first, then ever fewer lane groups
+// the second to the fourth, by the guard of the CS2R itself. A second register takes the odd clocks in the same way, and one
+// PRMT puts the halves together:
+//
+//         CS2R.32 R, clock 1     CS2R.32 T, clock 2      all lanes
+//   @bit0 CS2R.32 R, clock 3     ...                     groups 1 and 3
+//   @bit1 CS2R.32 R, clock 5     ...                     groups 2 and 3
+//   @both CS2R.32 R, clock 7     ...                     group  3
+//         PRMT R, R, low halves, T                       P2R L, PR, bits of the group
+//         STG  [L + UR + n], R                           groups 0..3 store words 0..3
+//
+// How long a piece is, how many registers it has and whether it has room for odd clocks is a question of which registers
+// are dead for how long: of the pieces that could come next, the one with the most words for its cost is taken.
+#include <algorithm>
+
+#include "instrument/probes/probes.h"
+#include "instrument/sass/encode.h"
+
+namespace xtrace::instrument {
+namespace {
+
+namespace enc = sass::enc;
+using namespace latency;
+using Shape = Holder::Shape;
+
+constexpr unsigned none = ~0u;
+constexpr uint32_t low_halves = 0x5410;
+constexpr uint32_t largest_packed_record = 4096;   // far inside the 24 bits of a store's offset and 16 of a ClockPlace
+// A store is put off by at most this many instructions after the last clock in it.
+constexpr InstIndex waits[] = {5, 2, 0};
+
+// One word of the record, and the clocks in it (numbers of instructions in the block).
+struct Word {
+  enum class Kind { head, mask, clock, halves } kind;
+  unsigned low = none, high = none;
+};
+
+struct Piece {
+  unsigned registers = 1;          // that its store writes from: 1, 2 or 4
+  unsigned groups = 1;             // words in each: 1, or by lane groups 2 or 4
+  std::vector<Word> words;
+  InstIndex first = 0, last = 0;   // instructions of its clocks
+  InstIndex store = 0;             // latest place of its store
+  Holder data;
+  enc::Gpr odd, offset;            // RZ: not needed
+  InstIndex offset_at = 0;         // where the lane offset is made
+  uint32_t at = 0;                 // byte in the record
+  uint32_t bytes() const { return 4 * registers * groups; }
+  bool merges() const {
+    return std::any_of(words.begin(), words.end(), [](const Word& w) { return w.high != none; });
+  }
+};
+
+Shape shape_of(unsigned registers) {
+  return registers == 4 ? Shape::quad : registers == 2 ? Shape::pair : Shape::single;
+}
+enc::Size size_of(unsigned registers) {
+  return registers == 4 ? enc::Size::b128 : registers == 2 ? enc::Size::b64 : enc::Size::b32;
+}
+unsigned log2_of(unsigned n) { return n == 4 ? 2 : n == 2 ? 1 : 0; }
+
+class PlainInst {
+ public:
+  PlainInst(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)
+      : c_(c), block_(c.blocks.blocks[number]), number_(number), full_(c.full(number)),
+        lanes_(full_ ? c.scratch.lane_groups() : std::nullopt), previous_(previous), clock_at_(block_.count) {
+    // Without lane groups the head carries the first clock as well, if the launch is short enough.
+    clock_in_head_ = !lanes_ && c.layout.index_bits != 0;
+    for (wire::ClockPlace& p : clock_at_) p.bytes = wire::ClockPlace::absent;
+  }
+
+  bool run() {
+    if (!plan()) return false;
+    for (const Piece& p : pieces_) write(p);
+    const InstIndex last = block_.last();
+    bump_address(c_, c_.out.before[last], bytes_, stall_cycles(c_.code, last, last + 1) + least_head_cycles);
+    wire::Block& b = c_.map.blocks[number_];
+    b.full = full_;
+    b.record_bytes = bytes_;
+    b.clocks = block_.count;
+    b.clock_at = std::move(clock_at_);
+    previous_ = pieces_.back().data;
+    return true;
+  }
+
+ private:
+  // --- what comes when, in which registers
+
+  // The words that every record has, its first clock read at `begin`.
+  std::vector<Word> header(unsigned begin) const {
+    std::vector<Word> words;
+    if (clock_in_head_) words.push_back({Word::Kind::head, begin});
+    if (!clock_in_head_) words.push_back({Word::Kind::head});
+    if (!full_) words.push_back({Word::Kind::mask});
+    if (!clock_in_head_) words.push_back({Word::Kind::clock, begin});
+    return words;
+  }
+
+  // The next words: what is left of the header, then clocks; in halves or whole.
+  std::vector<Word> next_words(size_t headed, unsigned clock, unsigned limit, bool halves) const {
+    std::vector<Word> words;
+    while (words.size() < limit) {
+      if (headed < header_.size()) {
+        words.push_back(header_[headed++]);
+      } else if (clock < block_.count) {
+        const bool two = halves && clock + 1 < block_.count;
+        words.push_back(two ? Word{Word::Kind::halves, clock, clock + 1} : Word{Word::Kind::clock, clock});
+        clock += two ? 2 : 1;
+      } else {
+        break;
+      }
+    }
+    return words;
+  }
+
+  bool plan() {
+    std::optional<Holder> previous = previous_;
+    header_ = header(0);
+    size_t headed = 0;
+    unsigned clock = 1;
+    uint32_t at = 0;
+    while (headed < header_.size() || clock < block_.count) {
+      std::optional<Piece> best;
+      double best_value = 0;
+      for (unsigned registers : {1u, 2u, 4u})
+        for (bool halves : {true, false}) {
+          auto p = longest(headed, clock, registers, halves, at, previous);
+          if (!p) continue;
+          const double value = worth(*p);
+          if (value <= best_value) continue;
+          best_value = value;
+          best = std::move(p);
+        }
+      if (!best) {   // no register is free here: this instruction has no clock
+        if (headed > 0 && headed < header_.size()) return false;
+        if (clock >= block_.count) return false;
+        if (headed == 0) header_ = header(clock);
+        ++clock;
+        continue;
+      }
+      best->at = at;
+      for (Piece& before : pieces_)
+        if (before.store > best->first && (registers_of(before) & registers_of(*best)).any()) before.store = best->first;
+      at += best->bytes();
+      for (const Word& w : best->words) {
+        if (headed < header_.size()) ++headed;
+        else clock += w.high != none ? 2 : 1;
+      }
+      previous = best->data;
+      pieces_.push_back(std::move(*best));
+    }
+    bytes_ = static_cast<uint32_t>(align_up(at, wire::chunk_bytes));
+    return bytes_ <= largest_packed_record;
+  }
+
+  // Information for what it costs: cycles of an SM's memory pipe, and a share of them for every other instruction and for
+  // the bytes.
+  static double worth(const Piece& p) {
+    double information = 0, extra = p.offset != enc::RZ ? 1.5 : 0;
+    for (const Word& w : p.words) {
+      information += w.high != none ? 2 : 1;
+      extra += w.high != none && p.groups == 1 ? 1 : 0;
+    }
+    if (p.merges() && p.groups > 1) extra += p.registers;
+    if (p.store == p.last) extra += 1;   // has to wait for its last clock
+    return information / (1.0 + p.registers + 0.3 * extra + p.bytes() / 64.0);
+  }
+
+  // The piece with the most words for which there are registers.
+  std::optional<Piece> longest(size_t headed, unsigned clock, unsigned registers, bool halves, uint32_t at,
+                               const std::optional<Holder>& previous) {
+    const unsigned most = registers * (lanes_ ? LaneGroups::groups : 1);
+    size_t tried = 0;
+    for (unsigned limit = most; limit > 0; --limit) {
+      Piece p;
+      p.registers = registers;
+      p.words = next_words(headed, clock, limit, halves);
+      if (p.words.size() == tried) continue;   // nothing more is left
+      tried = p.words.size();
+      if (halves && !p.merges()) return std::nullopt;
+      if (!shape(p) || at % (4 * registers) != 0) continue;
+      for (InstIndex wait : waits)
+        if (find_registers(p, wait, previous)) return p;
+    }
+    return std::nullopt;
+  }
+
+  // How the words lie in registers and lane groups; false where they can not.
+  bool shape(Piece& p) const {
+    const size_t n = p.words.size();
+    if (n <= p.registers) {
+      p.groups = 1;
+      if (n < p.registers) return false;   // fewer registers do
+    } else {
+      p.groups = p.registers == 1 && n == 2 ? 2 : LaneGroups::groups;
+      if (n <= (p.registers - 1) * p.groups) return false;   // a register would stay empty
+    }
+    // Halves behind whole words in one register: PRMT must spare these, and there is no guard for "all but group 0" of four.
+    for (size_t j = 1; j < n; ++j)
+      if (p.groups == 4 && j % p.groups == 1 && p.words[j].high != none && p.words[j - 1].high == none) return false;
+    return true;
+  }
+
+  bool find_registers(Piece& p, InstIndex wait, const std::optional<Holder>& previous) {
+    // What is no clock is written with the first clock of the record.
+    const unsigned begin = clock_in_head_ ? header_[0].low : header_.back().low;
+    p.first = p.last = block_.first + (p.words[0].low == none ? begin : p.words[0].low);
+    for (const Word& w : p.words)
+      for (unsigned clock : {w.low, w.high})
+        if (clock != none) p.last = std::max(p.last, block_.first + clock);
+    p.store = std::min(block_.last(), p.last + wait);
+    const auto data = c_.scratch.try_holder(p.first, p.store, {shape_of(p.registers)}, previous);
+    if (!data) return false;
+    p.data = *data;
+    sass::RegSet taken;
+    for (unsigned k = 0; k < p.registers; ++k) taken.set(data->reg[k]);
+    const auto another = [&](InstIndex from, enc::Gpr& to) {
+      const auto h = c_.scratch.try_holder(from, p.store, {Shape::single}, data, taken);
+      if (!h) return false;
+      to = h->r(0);
+      taken.set(h->reg[0]);
+      return true;
+    };
+    p.odd = p.offset = enc::RZ;
+    if (p.merges() && !another(p.first, p.odd)) return false;
+    if (p.groups == 1) return true;
+    // The lane offset does not change: the earlier it is there, the less waits for it.
+    for (InstIndex early : {6u, 3u, 0u}) {
+      p.offset_at = p.last - std::min(early, p.last - p.first);
+      if (another(p.offset_at, p.offset)) return true;
+    }
+    return false;
+  }
+
+  static sass::RegSet registers_of(const Piece& p) {
+    sass::RegSet set;
+    for (unsigned k = 0; k < p.registers; ++k) set.set(p.data.reg[k]);
+    for (enc::Gpr r : {p.odd, p.offset})
+      if (r != enc::RZ) set.set(r.index);
+    return set;
+  }
+
+  // --- the code
+
+  sass::RawInst for_groups(sass::RawInst w, unsigned from) const {
+    switch (from) {   // of two groups, group 1 is both 1 and 3 of the four
+      case 0: return w;
+      case 1: return enc::with_guard(w, lanes_->bit0);
+      case 2: return enc::with_guard(w, lanes_->bit1);
+      default: return enc::with_guard(w, lanes_->both);
+    }
+  }
+
+  // The first place at or behind `from`, where something issued in one cycle, with `cycles` between them by the block's own
+  // stall counts; at `limit` what lacks is waited for.
+  InstIndex settled(InstIndex from, unsigned cycles, InstIndex limit) {
+    unsigned passed = 1;
+    InstIndex at = from;
+    while (at < limit && passed < cycles) passed += sass::get_control(c_.code.insts[at++].raw).stall;
+    if (passed < cycles) put_pause(c_.out.before[at], cycles - passed);
+    return at;
+  }
+
+  void merge(const Piece& p, unsigned reg, unsigned from_group, InstIndex at) {
+    put(c_.out.before[at], for_groups(enc::prmt_imm(p.data.r(reg), p.data.r(reg), low_halves, p.odd), from_group));
+  }
+
+  void write(const Piece& p) {
+    unsigned merge_reg = none, merge_group = 0;   // a register whose halves are not together yet
+    InstIndex odd_at = 0;
+    for (unsigned j = 0; j < p.words.size(); ++j) {
+      const unsigned reg = j / p.groups, group = j % p.groups;
+      const uint32_t byte = p.at + 4 * (group * p.registers + reg);
+      const Word& word = p.words[j];
+      const InstIndex low = word.low == none ? p.first : block_.first + word.low;
+      const enc::Gpr r = p.data.r(reg);
+      // The odd clocks of one register must be merged before the next register's are read.
+      if (merge_reg != none && merge_reg != reg && word.high != none) {
+        merge(p, merge_reg, merge_group, settled(odd_at, vector_to_vector, block_.first + word.high));
+        merge_reg = none;
+      }
+      if (word.kind == Word::Kind::head && word.low == none) put(c_.out.before[low], for_groups(enc::mov_imm(r, record_head(c_, wire::RecordKind::inst, number_)), group));
+      if (word.kind == Word::Kind::mask) put(c_.out.before[low], enc::vote_any_active(r));
+      if (word.low != none) {
+        put(c_.out.before[low], for_groups(enc::cs2r32(r, enc::sr_clock_lo), group));
+        const bool merged = word.high != none || (merge_reg == reg && p.groups > 1);
+        clock_at_[word.low] = {static_cast<uint16_t>(byte), word.kind == Word::Kind::head ? wire::ClockPlace::in_head
+                                                                  : static_cast<uint8_t>(merged ? 2 : 4)};
+      }
+      if (word.high == none) continue;
+      odd_at = block_.first + word.high;
+      put(c_.out.before[odd_at], for_groups(enc::cs2r32(p.odd, enc::sr_clock_lo), group));
+      clock_at_[word.high] = {static_cast<uint16_t>(byte + 2), 2};
+      if (merge_reg == none) {
+        merge_reg = reg;
+        merge_group = group;
+      }
+    }
+    finish(p, merge_reg, merge_group);
+  }
+
+  // What is left once the last clock is read, each step as soon as its operands have arrived: halves together, clock and
+  // block number into one word, the lane offset; then the store.
+  void finish(const Piece& p, unsigned merge_reg, unsigned merge_group) {
+    const unsigned k = lanes_ ? lanes_->bit0.index : 0, wanted = 2 + log2_of(p.registers);
+    const bool shifts = p.offset != enc::RZ && wanted != k;
+    const bool shifts_head = p.words[0].kind == Word::Kind::head && p.words[0].low != none;
+    if (p.offset != enc::RZ)
+      put(c_.out.before[p.offset_at], enc::p2r(p.offset, static_cast<uint8_t>((p.groups == 2 ? 1u : 3u) << k)));
+    InstIndex at = p.last;
+    if (shifts) at = std::max(at, settled(p.offset_at, vector_to_vector, p.store));
+    if (shifts || shifts_head || merge_reg != none) {
+      if (shifts_head || merge_reg != none) at = std::max(at, settled(p.last, vector_to_vector, p.store));
+      Sequence& seq = c_.out.before[at];
+      if (shifts)
+        put(seq, wanted > k ? enc::shf_l_u32_imm(p.offset, p.offset, static_cast<uint8_t>(wanted - k))
+                            : enc::shf_r_u32_hi_imm(p.offset, p.offset, static_cast<uint8_t>(k - wanted)));
+      if (shifts_head)
+        put(seq, enc::lea_imm(p.data.r(0), p.data.r(0), number_ + 1, static_cast<uint8_t>(c_.layout.index_bits)));
+      if (merge_reg != none) merge(p, merge_reg, merge_group, at);
+    }
+    at = settled(at, vector_to_memory, p.store);
+    sass::RawInst store = with_record_policy(enc::stg({c_.scratch.uniform().address, p.offset, static_cast<int32_t>(p.at)},
+                                                      p.data.r(0), size_of(p.registers)));
+    put(c_.out.before[at], store, {.stall = scoreboard_visible, .read_barrier = p.data.scoreboard});
+  }
+
+  ProbeContext& c_;
+  const ProbeBlock& block_;
+  uint32_t number_;
+  bool full_;
+  const std::optional<LaneGroups> lanes_;
+  std::optional<Holder>& previous_;
+  bool clock_in_head_ = false;
+  std::vector<Word> header_;
+  std::vector<Piece> pieces_;
+  std::vector<wire::ClockPlace> clock_at_;
+  uint32_t bytes_ = 0;
+};
+
+}  // namespace
+
+bool insert_plain_inst(ProbeContext& c, uint32_t block, std::optional<Holder>& previous) {
+  return PlainInst(c, block, previous).run();
+}
+
+}  // namespace xtrace::instrument
