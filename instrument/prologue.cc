@@ -199,9 +199,9 @@ using Registers = std::array<Gpr, 8>;   // [2,3] and [4,5] are aligned pairs
 class Light {
  public:
   Light(const LaunchShape& shape, const wire::SlotLayout& layout, const std::optional<LaneGroups>& groups,
-        const Scratch& scratch, const Registers& r, bool holds_head)
+        const Scratch& scratch, const Registers& r, const HeldHead* held)
       : shape_(shape), layout_(layout), groups_(groups), ur_(scratch.uniform()), sb_(scratch.scoreboard()), r_(r),
-        holds_head_(holds_head) {}
+        holds_head_(held != nullptr), first_record_(layout.lead_bytes + (held != nullptr ? held->record_bytes : 0)) {}
 
   // First half: loads, and what needs none.
   Sequence start() {
@@ -248,9 +248,8 @@ class Light {
     put(seq, enc::shf_r_u32_hi_imm(warp(), thread(), 5), after(1));
     put(seq, enc::prmt_imm(sm(), sm(), place_bytes, virtid()), after(vector_to_vector - 1));
     put(seq, enc::imad_imm(address(), warp(), layout_.slot_bytes, address()));
-    put(seq, enc::prmt_imm(packed(), sm(), head_bytes, time()), after(holds_head_ ? vector_to_vector : 1));
-    if (!holds_head_)
-      put(seq, enc::mov_imm(next(address()), static_cast<uint32_t>(layout_.slots >> 32)), after(vector_to_memory));
+    put(seq, enc::prmt_imm(packed(), sm(), head_bytes, time()));
+    put(seq, enc::mov_imm(next(address()), static_cast<uint32_t>(layout_.slots >> 32)), after(vector_to_memory));
     put(seq, enc::r2ur(ur_.address, address()));
     if (!holds_head_)
       put(seq, store_head({address(), -static_cast<int32_t>(layout_.lead_bytes)}, clock()),
@@ -272,7 +271,7 @@ class Light {
   Gpr sm() const { return r_[7]; }
 
   void constants(Sequence& seq) {
-    put(seq, enc::mov_imm(address(), static_cast<uint32_t>(layout_.slots) + layout_.lead_bytes));
+    put(seq, enc::mov_imm(address(), static_cast<uint32_t>(layout_.slots) + first_record_));
     put(seq, enc::umov_imm(high_half(ur_.address), static_cast<uint32_t>(layout_.slots >> 32)));
     put(seq, enc::cs2r32(time(), enc::sr_globaltimer_lo));
   }
@@ -284,6 +283,7 @@ class Light {
   uint8_t sb_;
   Registers r_;
   bool holds_head_;
+  uint32_t first_record_;   // where the cursor starts, in the slot
   Gpr tid_yz_[2], cta_yz_[2];
   unsigned taken_ = 0;   // registers of [1,2,5,4] that held further coordinates
 };
@@ -294,13 +294,31 @@ Registers registers_of(const Holder& a, const Holder& b) {
 
 }  // namespace
 
+Shadows find_shadows(const Code& code, const ProbeBlock& block, InstIndex from, InstIndex to) {
+  Shadows found;
+  std::array<bool, 6> loads{};   // by scoreboard: signalled by a load from memory, in this block
+  for (InstIndex i = block.first; i <= to; ++i) {
+    const sass::Control c = sass::get_control(code.insts[i].raw);
+    bool load = false;
+    for (unsigned sb = 0; sb < 6; ++sb) load |= (c.wait_mask >> sb & 1) && loads[sb];
+    if (i >= from && load && !found.memory) found.memory = i;
+    if (i >= from && c.wait_mask != 0 && !found.any) found.any = i;
+    const sass::Effects& fx = code.insts[i].fx;
+    if (c.write_barrier < 6) loads[c.write_barrier] = fx.kind == sass::MemKind::load && fx.space != sass::MemSpace::constant;
+  }
+  return found;
+}
+
 std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions) {
   if (!blocks.runs_once(0)) return std::nullopt;
   const ProbeBlock& entry = blocks.blocks[0];
-  for (InstIndex i = 0; i <= entry.last(); ++i) {
-    if (i > 0 && (sass::get_control(code.insts[i].raw).wait_mask != 0 || i == entry.last())) return i;
-    if (!insertions.before[i].empty() || !insertions.after[i].empty()) return std::nullopt;
-  }
+  InstIndex clear = 0;   // no probe in front of it
+  while (clear < entry.last() && insertions.before[clear].empty() && insertions.after[clear].empty()) ++clear;
+  if (clear == 0) return std::nullopt;
+  const Shadows shadows = find_shadows(code, entry, 1, clear);
+  if (shadows.memory) return shadows.memory;
+  if (shadows.any) return shadows.any;
+  if (clear == entry.last()) return clear;
   return std::nullopt;
 }
 
@@ -323,7 +341,7 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
   Prologue out;
   out.settle = std::max(r2ur_to_use, groups ? predicate_to_guard : 0);
   const auto split = [&](InstIndex at, const Holder& a, const Holder& b) {
-    Light light(shape, layout, groups, scratch, registers_of(a, b), held.has_value());
+    Light light(shape, layout, groups, scratch, registers_of(a, b), held ? &*held : nullptr);
     out.words = light.start();
     out.rest = light.finish();
     out.rest_at = at;
@@ -341,7 +359,7 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
       return out;
     }
   }
-  Light light(shape, layout, groups, scratch, {Gpr{0}, Gpr{1}, Gpr{2}, Gpr{3}, Gpr{4}, Gpr{5}, Gpr{6}, Gpr{7}}, false);
+  Light light(shape, layout, groups, scratch, {Gpr{0}, Gpr{1}, Gpr{2}, Gpr{3}, Gpr{4}, Gpr{5}, Gpr{6}, Gpr{7}}, nullptr);
   out.words = light.start();
   const Sequence rest = light.finish();
   out.words.insert(out.words.end(), rest.begin(), rest.end());

@@ -25,14 +25,24 @@ struct Prologue {
 // A SlotHead that the prologue leaves in registers: it is stored together with the first record.
 struct HeldHead {
   InstIndex rest_at = 0;
-  Holder loads, head;   // quads; the SlotHead ends up in head.r(0) and head.r(1)
+  Holder loads, head;       // quads: the SlotHead ends up in head.r(0) and head.r(1), its place plus lead_bytes plus
+                            // `record_bytes` in loads.r(2) and loads.r(3)
+  uint32_t record_bytes = 0;   // of that record: the cursor starts behind it
 };
 
 // Plain slots of one size inside one 4 GiB window, all CTAs traced: few instructions, and they can be spread.
 bool has_light_prologue(const Plan& plan, const wire::SlotLayout& layout);
 
-// Where the rest of a light prologue can stand: where the kernel first waits for a scoreboard, in the entry block; our loads
-// are under way beside its own until then. Nothing when the entry is jumped to, or when a probe stands in front of that point.
+// Where the kernel waits for a result anyway, in [from, to] of one block: what stands in front of it costs little.
+struct Shadows {
+  std::optional<InstIndex> memory;   // the first wait for a load from memory that was issued in the block
+  std::optional<InstIndex> any;      // the first wait for anything
+};
+Shadows find_shadows(const Code& code, const ProbeBlock& block, InstIndex from, InstIndex to);
+
+// Where the rest of a light prologue can stand: where the kernel first waits, in the entry block, for memory if it does;
+// our loads are under way beside its own until then. Nothing when the entry is jumped to, or when a probe stands in front
+// of the first wait.
 std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions);
 
 // `insertions` are the probe's: the rest of a light prologue stands in front of all of them. `groups`: the lane groups that

@@ -116,11 +116,13 @@ bool writes_record(const Sequence& seq) {
 
 // Inserts the second part of a light prologue, and waits for what has not settled until the first record of the entry
 // block, or until its end. `at_once`: the entry block itself uses what has to settle.
-void place_rest(const Code& code, const Blocks& blocks, bool at_once, Prologue& prologue, Insertions& insertions) {
+void place_rest(const Code& code, const Blocks& blocks, bool at_once, bool held, Prologue& prologue,
+                Insertions& insertions) {
   unsigned passed = 0;
-  const InstIndex last = blocks.blocks[0].last();
+  const InstIndex last = blocks.blocks[blocks.block_of[prologue.rest_at]].last();
   for (InstIndex i = prologue.rest_at; !at_once && i <= last && passed < prologue.settle; ++i) {
-    if (writes_record(insertions.before[i])) break;
+    // The record that is stored with the head does not use the cursor.
+    if (writes_record(insertions.before[i]) && !(held && i == prologue.rest_at)) break;
     passed += least_cycles(insertions.before[i]) + sass::get_control(code.insts[i].raw).stall;
     if (writes_record(insertions.after[i])) break;
   }
@@ -231,7 +233,8 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
                                  [](const wire::Block& b) { return (b.full && !b.clock_at.empty()) || !b.chain.empty(); });
   Prologue prologue = build_prologue(code, blocks, shape, plan, layout, packs ? scratch.lane_groups() : std::nullopt,
                                      held_head, insertions, scratch);
-  place_rest(code, blocks, packs && !out.map.blocks[0].clock_at.empty() && out.map.blocks[0].full, prologue, insertions);
+  place_rest(code, blocks, packs && !out.map.blocks[0].clock_at.empty() && out.map.blocks[0].full, held_head.has_value(), prologue,
+             insertions);
   add_waits(code, insertions, prologue.words);
 
   cubin::Image image = original_image;

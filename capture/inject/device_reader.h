@@ -24,6 +24,13 @@ class DeviceReader {
   // error of the sink stops the copy and is returned. One thread at a time.
   Status read(CUcontext context, uint64_t address, uint64_t size,
               const std::function<Status(ByteView)>& sink);
+  // One of our own buffers: page-locked memory like an application's, but nothing that a launch may read. Words that
+  // happen to point there are data.
+  bool owns(uint64_t address) const {
+    for (const void* buffer : staging_)
+      if (buffer != nullptr && address - reinterpret_cast<uint64_t>(buffer) < piece_bytes) return true;
+    return false;
+  }
   // The context is going away.
   void forget(CUcontext context) { streams_.erase(context); }
 

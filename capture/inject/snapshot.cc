@@ -55,6 +55,7 @@ std::vector<AddressRange> Snapshot::where_memory_can_be() {
 }
 
 bool Snapshot::ask(uint64_t address, std::vector<KnownRegion*>& fresh) {
+  if (reader_.owns(address)) return false;
   const Asked a = ask_driver(api_, address);
   if (a.type != CU_MEMORYTYPE_DEVICE && a.type != CU_MEMORYTYPE_HOST && a.type != CU_MEMORYTYPE_UNIFIED)
     return false;

@@ -1,9 +1,7 @@
 // `block` in plain slots: one word { clock << n | block + 1 } a record, and a second one with the mask where lanes may be
 // missing. The clock is read at the head of the block, or in front of the first instruction where registers are free; the
-// shift and the store are put off until their operands have arrived by the block's own stall counts, and the store until the
-// kernel itself waits for something, so that they cost issue slots and no time.
-#include <array>
-
+// rest is put off until the kernel itself waits for memory, or until the operands have arrived by the block's own stall
+// counts, so that it costs issue slots and no time.
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
@@ -33,34 +31,51 @@ class ShortHead {
   // As the first record of its warp, in one store with the head: one store, one addition and
   // one partly written sector less.
   bool with_head() {
-    const auto rest_at = first_wait(c_.code, c_.blocks, c_.out);
-    if (!rest_at) return false;
+    const auto in_entry = first_wait(c_.code, c_.blocks, c_.out);
+    if (!in_entry) return false;
     const InstIndex clock = block_.first, shift = ready(clock, vector_to_vector), store = ready(shift, vector_to_memory);
-    std::vector<InstIndex> places = shadows(store);
-    places.push_back(store);
-    for (InstIndex last : places) {
-      const auto head = c_.scratch.try_holder(0, last, {Shape::quad}, std::nullopt);
+    const Shadows entry = find_shadows(c_.code, c_.blocks.blocks[0], 1, c_.blocks.blocks[0].last());
+    const Shadows here = find_shadows(c_.code, block_, store, block_.last());
+    struct Choice {
+      InstIndex rest, store;
+    };
+    std::vector<Choice> choices;
+    // The rest of the prologue where the kernel waits for memory, if it does: in the entry, else here.
+    if (here.memory && *here.memory > clock && !entry.memory) choices.push_back({*here.memory, *here.memory});
+    for (const auto& place : {here.memory, here.any, std::optional(store)})
+      if (place) choices.push_back({*in_entry, *place});
+    for (const Choice& choice : choices) {
+      const auto head = c_.scratch.try_holder(0, choice.store, {Shape::quad}, std::nullopt);
       if (!head) continue;
       sass::RegSet taken;
       for (uint8_t r : head->reg) taken.set(r);
-      const auto loads = c_.scratch.try_holder(0, *rest_at, {Shape::quad}, head, taken);
+      const auto loads = c_.scratch.try_holder(0, choice.store, {Shape::quad}, head, taken);
       if (!loads) continue;
-      c_.held_head = HeldHead{*rest_at, *loads, *head};
-      const enc::Gpr word = head->r(2);
+      const uint32_t bytes = 4 * words_;
+      c_.held_head = HeldHead{choice.rest, *loads, *head, bytes};
+      // The prologue needs the third and fourth word's registers until its rest is done: the record has one of its own.
+      taken.reset();
+      for (const Holder* h : {&*head, &*loads})
+        for (uint8_t r : h->reg) taken.set(r);
+      const bool early = choice.rest > clock;
+      const auto own = early ? c_.scratch.try_holder(clock, choice.store, {Shape::single}, head, taken) : std::nullopt;
+      if (early && !own) continue;
+      const enc::Gpr word = early ? own->r(0) : head->r(2);
       put(c_.out.before[clock], enc::cs2r32(word, enc::sr_clock_lo));
-      put(c_.out.before[clock], enc::mov_imm(head->r(3), 0));
       put_pause(c_.out.before[shift], missing(clock, shift, vector_to_vector));
       put(c_.out.before[shift], shifted(word));
-      put_pause(c_.out.before[last], missing(shift, last, vector_to_memory));
-      put(c_.out.before[last],
-          with_record_policy(enc::stg({c_.scratch.uniform().address, enc::RZ, -static_cast<int32_t>(c_.layout.lead_bytes)},
-                                      head->r(0), enc::Size::b128)),
+      Sequence& at = c_.out.before[choice.store];
+      put_pause(at, missing(shift, choice.store, vector_to_memory));
+      if (early) put(at, enc::mov(head->r(2), word));
+      put(at, enc::mov_imm(head->r(3), 0), {.stall = vector_to_memory});
+      put(at, with_record_policy(enc::stg(enc::VectorAddress{loads->r(2), -static_cast<int32_t>(c_.layout.lead_bytes + bytes)},
+                                          head->r(0), enc::Size::b128)),
           {.stall = scoreboard_visible, .read_barrier = head->scoreboard});
-      c_.map.blocks[1].record_bytes = 4 * words_;
-      if (!c_.blocks.successors[1].empty()) finish(last);   // else it was the only one
+      c_.map.blocks[1].record_bytes = bytes;
       previous_ = head;
       return true;
     }
+    c_.held_head.reset();
     return false;
   }
 
@@ -80,38 +95,23 @@ class ShortHead {
     return passed >= cycles ? 0 : cycles - passed;
   }
 
-  // Where the kernel waits for a result anyway, longest first: what stands in front of it costs nothing.
-  std::vector<InstIndex> shadows(InstIndex from) const {
-    enum { memory, other, kinds };
-    std::array<std::optional<InstIndex>, kinds> first;
-    std::array<bool, 6> loads{};   // by scoreboard: signalled by a load from memory, in this block
-    for (InstIndex i = block_.first; i <= block_.last(); ++i) {
-      const sass::Control c = sass::get_control(c_.code.insts[i].raw);
-      bool any = false, load = false;
-      for (unsigned sb = 0; sb < 6; ++sb) {
-        any |= c.wait_mask >> sb & 1;
-        load |= (c.wait_mask >> sb & 1) && loads[sb];
-      }
-      if (i >= from && load && !first[memory]) first[memory] = i;
-      if (i >= from && any && !first[other]) first[other] = i;
-      const sass::Effects& fx = c_.code.insts[i].fx;
-      if (c.write_barrier < 6)
-        loads[c.write_barrier] = fx.kind == sass::MemKind::load && fx.space != sass::MemSpace::constant;
-    }
-    std::vector<InstIndex> places;
-    for (const auto& place : first)
-      if (place) places.push_back(*place);
-    return places;
-  }
-
   bool put_off(InstIndex clock, Shape shape) {
     const InstIndex shift = ready(clock, vector_to_vector), store = ready(shift, vector_to_memory);
-    std::vector<InstIndex> places = shadows(store);
-    places.insert(places.end(), {store, shift, clock});
-    for (InstIndex last : places) {
-      const auto h = c_.scratch.try_holder(clock, last, {shape}, previous_);
+    // Best where the kernel waits, longest first, and then all of it but the clock: in a loop whose warps are woken together
+    // every instruction in front of the next load delays the last of them.
+    const Shadows shadows = find_shadows(c_.code, block_, clock + 1, block_.last());
+    struct Choice {
+      InstIndex shift, store;
+    };
+    std::vector<Choice> choices;
+    if (shadows.memory) choices.push_back({*shadows.memory, *shadows.memory});
+    for (const auto& place : {find_shadows(c_.code, block_, store, block_.last()).any, std::optional(store),
+                              std::optional(shift), std::optional(clock)})
+      if (place) choices.push_back({std::min(shift, *place), *place});
+    for (const Choice& choice : choices) {
+      const auto h = c_.scratch.try_holder(clock, choice.store, {shape}, previous_);
       if (!h) continue;
-      write(*h, clock, std::min(shift, last), last);
+      write(*h, clock, choice.shift, choice.store);
       return true;
     }
     return false;
@@ -123,7 +123,7 @@ class ShortHead {
   void write(const Holder& h, InstIndex clock, InstIndex shift, InstIndex store) {
     Sequence& head = c_.out.before[clock];
     put(head, enc::cs2r32(h.r(0), enc::sr_clock_lo));
-    if (!full_) put(head, enc::vote_any_active(h.r(1)));
+    if (!full_) put(c_.out.before[shift], enc::vote_any_active(h.r(1)));
     put_pause(c_.out.before[shift], missing(clock, shift, vector_to_vector));
     put(c_.out.before[shift], shifted(h.r(0)));
     put_pause(c_.out.before[store], missing(shift, store, vector_to_memory));

@@ -179,6 +179,14 @@ TEST_F(Record, FollowsPointersAndAsksTheDriver) {
   EXPECT_EQ((*after)[0], std::byte{5});
 }
 
+TEST_F(Record, TheRecordersOwnMemoryIsNoRegion) {
+  const Recording run = record("reach_recorder");
+  ASSERT_EQ(run.status, 7) << run.err;
+  ASSERT_EQ(run.launches().size(), 2u);
+  EXPECT_EQ(run.launches()[0].regions.size(), 3u);
+  EXPECT_EQ(run.launches()[1].regions.size(), 3u);
+}
+
 TEST_F(Record, KernelsOfLibrariesWithLaunchAttributes) {
   const Recording run = record("library");
   ASSERT_EQ(run.status, 7) << run.err;

@@ -82,6 +82,22 @@ void reach() {
   cuCtxSynchronize();
 }
 
+// The second launch's memory holds a word that points into the recorder's own buffer, which the first made it have.
+void reach_recorder() {
+  const CUfunction f = function("plain", "block_sum");
+  const CUdeviceptr hidden = fake_hidden_alloc(256);
+  CUdeviceptr in = floats(16, 0), out = floats(4, 0);
+  cuMemcpyHtoD(in, &hidden, 8);
+  int n = 16;
+  void* params[] = {&in, &out, &n};
+  for (int launch = 0; launch < 2; ++launch) {
+    const CUdeviceptr inside = fake_last_host_memory() + 64;
+    if (launch == 1) cuMemcpyHtoD(in + 8, &inside, 8);
+    cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, nullptr, params, nullptr);
+    cuCtxSynchronize();
+  }
+}
+
 void library_kernel() {
   CUlibrary library = nullptr;
   CUkernel kernel = nullptr;
@@ -226,6 +242,7 @@ void none() {}
 const std::map<std::string, std::function<void()>> scenarios = {
     {"basic", basic},
     {"reach", reach},
+    {"reach_recorder", reach_recorder},
     {"library", library_kernel},
     {"variables", variables},
     {"late_plain", late_plain},

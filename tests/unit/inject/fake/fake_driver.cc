@@ -60,6 +60,7 @@ struct Library {
 };
 
 struct State {
+  CUdeviceptr last_host_memory = 0;
   std::recursive_mutex mutex;
   fake_callback callback = nullptr;
   void* user = nullptr;
@@ -251,6 +252,7 @@ CUresult wait() {
 
 extern "C" {
 
+CUdeviceptr fake_last_host_memory() { return state().last_host_memory; }
 CUdeviceptr fake_hidden_alloc(size_t size) { return map_memory(size, CU_MEMORYTYPE_DEVICE, 0); }
 void fake_set_device(CUdeviceptr address, int device) { state().memory.at(address).device = device; }
 void fake_hang() {
@@ -330,8 +332,11 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return CUDA_SUCCESS;
 }
 CUresult cuMemHostAlloc(void** p, size_t size, unsigned) {
-  *p = std::malloc(size);
-  return *p != nullptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  const CUdeviceptr address = map_memory(size, CU_MEMORYTYPE_HOST, -1);
+  *p = memory_at<void>(address);
+  const std::lock_guard lock(state().mutex);
+  state().last_host_memory = address;
+  return CUDA_SUCCESS;
 }
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
                                 CUdeviceptr address) {

@@ -17,6 +17,8 @@ extern "C" {
 // --- for the program under test
 // Memory that no watched call allocates, as IPC or a graph would.
 CUdeviceptr fake_hidden_alloc(size_t size);
+// The page-locked memory that was had last, by whomever; 0: none.
+CUdeviceptr fake_last_host_memory();
 // Makes the allocation belong to another device.
 void fake_set_device(CUdeviceptr address, int device);
 // cuCtxSynchronize blocks until fake_release().
