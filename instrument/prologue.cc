@@ -28,9 +28,10 @@ void set_lane_groups(Sequence& seq, const LaneGroups& g, Gpr v, Gpr t, Gpr u) {
   const unsigned k = g.bit0.index;
   put(seq, k <= group_bit ? enc::shf_r_u32_hi_imm(t, v, static_cast<uint8_t>(group_bit - k))
                           : enc::shf_l_u32_imm(t, v, static_cast<uint8_t>(k - group_bit)));
-  put(seq, enc::lop3_imm(u, v, 0x18, enc::RZ, lut_and), after(vector_to_vector));
+  if (g.both != Pred{}) put(seq, enc::lop3_imm(u, v, 0x18, enc::RZ, lut_and));
+  put_pause(seq, vector_to_vector - 1);
   put(seq, enc::r2p(t, static_cast<uint8_t>(3u << k)));
-  put(seq, enc::isetp_imm(g.both, enc::Compare::eq, false, u, 0x18));
+  if (g.both != Pred{}) put(seq, enc::isetp_imm(g.both, enc::Compare::eq, false, u, 0x18));
 }
 
 // packed := the second word of a SlotHead. `sm` is clobbered, and must be ready together with `virtid` and `time`.

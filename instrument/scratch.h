@@ -36,7 +36,7 @@ constexpr sass::enc::Ureg high_half(sass::enc::Ureg pair) { return {static_cast<
 // carry four words of a record: group g = lane / 8 stores word g. Set by the prologue, never written again.
 struct LaneGroups {
   sass::enc::Pred bit0, bit1;   // bits of g; bit1 is the predicate behind bit0, so that one P2R gives g << bit0.index
-  sass::enc::Pred both;         // g == 3
+  sass::enc::Pred both;         // g == 3; PT where nobody needs it
   static constexpr unsigned groups = 4;
 };
 

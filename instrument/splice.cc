@@ -229,9 +229,14 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   std::optional<HeldHead> held_head;
   ProbeContext context{code, blocks, plan, layout, scratch, insertions, held_head, out.map};
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
-  const bool packs = std::any_of(out.map.blocks.begin(), out.map.blocks.end(),
-                                 [](const wire::Block& b) { return (b.full && !b.clock_at.empty()) || !b.chain.empty(); });
-  Prologue prologue = build_prologue(code, blocks, shape, plan, layout, packs ? scratch.lane_groups() : std::nullopt,
+  bool packs = false, four_groups = false;
+  for (const wire::Block& b : out.map.blocks) {
+    packs |= (b.full && !b.clock_at.empty()) || !b.chain.empty();
+    four_groups |= (b.full && !b.clock_at.empty()) || b.chain.size() + 1 == LaneGroups::groups;
+  }
+  std::optional<LaneGroups> groups = packs ? scratch.lane_groups() : std::nullopt;
+  if (groups && !four_groups) groups->both = {};
+  Prologue prologue = build_prologue(code, blocks, shape, plan, layout, groups,
                                      held_head, insertions, scratch);
   place_rest(code, blocks, packs && !out.map.blocks[0].clock_at.empty() && out.map.blocks[0].full, held_head.has_value(), prologue,
              insertions);

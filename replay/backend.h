@@ -63,6 +63,9 @@ struct TimingResult {
   std::vector<std::vector<double>> microseconds;  // [variant][round], per launch
 };
 
+// In the message of the error when a region's recorded address is taken: another process may find it free.
+inline constexpr std::string_view not_placed = "can not be placed at its recorded address";
+
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -1,3 +1,4 @@
+#include "replay/backend.h"
 #include "replay/driver/placed_memory.h"
 
 #include <algorithm>
@@ -119,8 +120,7 @@ Status PlacedMemory::place_in_pool(std::vector<size_t>& unplaced) {
 tl::unexpected<Error> PlacedMemory::refuse(size_t run) {
   const MappedRun& r = plan_.runs[run];
   return with_hint(
-      unsupported("{} can not be placed at its recorded address: {}",
-                  describe(r.regions.front(), regions_[r.regions.front()]), last_refusal_),
+      unsupported("{} {}: {}", describe(r.regions.front(), regions_[r.regions.front()]), not_placed, last_refusal_),
       fmt::format("{}; run again (another address layout), or record and replay both under `setarch -R`",
                   mapping_neighbours(read_own_mappings(), r.span)));
 }

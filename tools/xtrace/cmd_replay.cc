@@ -137,10 +137,14 @@ int run_replay(int argc, char** argv) {
   const auto ordinals = select(**reader, f);
   if (!ordinals) return report("replay", ordinals.error());
 
+  if (const auto part = worker_of()) work_as(*part, **reader, *ordinals, *options);
+
+  std::vector<std::string> command{"xtrace"};
+  command.insert(command.end(), argv, argv + argc);
   std::vector<LaunchResult> results;
   int status = exit_trusted;
   const bool tables = f.json != "-";
-  const auto outcome = replay_in_workers(**reader, *ordinals, *options, [&](const LaunchResult& r) {
+  const auto outcome = replay_in_workers(**reader, *ordinals, *options, command, [&](const LaunchResult& r) {
     results.push_back(r);
     status = worse(status, r.reported ? r.verdict : r.error_exit);
     if (!r.reported)

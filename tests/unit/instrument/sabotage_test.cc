@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "instrument/cubin/kernel_info.h"
 #include "instrument/sass/effects.h"
 #include "instrument/sass/encode.h"
 #include "instrument/sass/print.h"
@@ -163,20 +164,6 @@ TEST_F(Sabotage, StoreAClockThatHasNotArrived) {
   EXPECT_GE(caught, inst.spliced.map.blocks.size());   // at least the last store of every block
 }
 
-TEST_F(Sabotage, UseTheCursorTooEarly) {
-  // The last word of a short block's probe carries the cycles that the next store needs.
-  size_t caught = 0;
-  for (uint32_t k = inst.claims.prologue_words; k < word_count(inst); ++k) {
-    if (!inserted(inst, k) || effects_at(inst, k).mnemonic != "UIADD3") continue;
-    const auto found = broken(inst, k, [](sass::RawInst& w) {
-      // Same destination as the record address: written right in front of stores that use it.
-      set_bits(w, bits(21, 16), 60);
-    });
-    caught += found.contains("result-too-early") || found.contains("register-clobber");
-  }
-  EXPECT_GT(caught, 0u);
-}
-
 TEST_F(Sabotage, RegisterAboveTheCount) {
   const uint32_t k = find_word(block, [&](uint32_t i, const sass::Effects& fx) {
     return inserted(block, i) && fx.mnemonic == "MOV";
@@ -240,6 +227,122 @@ TEST(SabotageTables, WrongJumpTableOffset) {
     caught += broken(c, k, [](sass::RawInst& x) { x.lo ^= 1ull << 40; }).contains("jump-table");
   }
   EXPECT_EQ(caught, 2u);   // once in the instrumented code, once in the untouched copy
+}
+
+// --- packed records: words of a register by lane groups
+
+class SabotagePacked : public testing::Test {
+ protected:
+  void SetUp() override {
+    kernel = fixture_kernel("sgemm");
+    const auto splicer = Splicer::create(kernel.cubin, kernel.name, small_shape());
+    ASSERT_TRUE(splicer) << splicer.error().to_string();
+    Plan plan = plan_of(ProbeKind::inst);
+    plan.full_blocks.assign(splicer->blocks().size(), true);
+    auto spliced = splicer->splice(plan, some_layout(small_shape(), false, false));
+    ASSERT_TRUE(spliced) << spliced.error().to_string();
+    packed = Case{kernel, std::move(*spliced), {}};
+    packed.claims = packed.spliced.claims;
+    ASSERT_TRUE(packed.verify().empty());
+  }
+  bool is_store(uint32_t k) { return inserted(packed, k) && effects_at(packed, k).mnemonic == "STG"; }
+  Kernel kernel;
+  Case packed;
+};
+
+TEST_F(SabotagePacked, UseTheCursorTooEarly) {
+  // The prologue's last word waits until the cursor and the lane groups are there.
+  const auto found = broken(packed, packed.claims.prologue_words - 1, [](sass::RawInst& w) {
+    change_control(w, [](sass::Control& c) {
+      c.stall = 1;
+      c.keep_issuing = true;
+    });
+  });
+  EXPECT_EQ(found, std::set<std::string>{"result-too-early"});
+}
+
+TEST_F(SabotagePacked, StoreARegisterOfTheKernel) {
+  const uint32_t k = find_word(packed, [&](uint32_t i, const sass::Effects&) { return is_store(i); });
+  const auto found = broken(packed, k, [](sass::RawInst& w) { set_bits(w, bits(39, 32), 16); });
+  EXPECT_TRUE(found.contains("record-clobbered")) << testing::PrintToString(found);
+}
+
+TEST_F(SabotagePacked, GuardByAPredicateOfTheKernel) {
+  const uint32_t k = find_word(packed, [&](uint32_t i, const sass::Effects& fx) {
+    return inserted(packed, i) && fx.mnemonic == "CS2R" && fx.guarded;
+  });
+  const auto found = broken(packed, k, [](sass::RawInst& w) { set_bits(w, bits(15, 12), 0); });
+  EXPECT_TRUE(found.contains("record-clobbered")) << testing::PrintToString(found);
+}
+
+TEST_F(SabotagePacked, OverwriteWordsBeforeTheyAreStored) {
+  // A clock for one lane group, taken for all: the words of the other groups are gone.
+  size_t caught = 0, tried = 0;
+  for (uint32_t k = packed.claims.prologue_words; k < word_count(packed); ++k) {
+    if (!inserted(packed, k) || effects_at(packed, k).mnemonic != "CS2R" || !effects_at(packed, k).guarded) continue;
+    ++tried;
+    caught += broken(packed, k, [](sass::RawInst& w) { set_bits(w, bits(15, 12), 7); }).contains("record-clobbered");
+  }
+  EXPECT_GT(tried, 20u);
+  EXPECT_GT(10 * caught, 9 * tried);   // the first odd clocks of a record have nothing in front of them
+}
+
+TEST_F(SabotagePacked, DropAStore) {
+  // What it would have stored is overwritten by the next words, or never read.
+  size_t caught = 0, tried = 0;
+  for (uint32_t k = packed.claims.prologue_words; k < word_count(packed); ++k) {
+    if (!is_store(k)) continue;
+    ++tried;
+    caught += broken(packed, k, [](sass::RawInst& w) {
+                const sass::Control c = sass::get_control(w);
+                w = enc::nop();
+                sass::set_control(w, c);
+              }).contains("record-clobbered");
+  }
+  EXPECT_GT(tried, 10u);
+  EXPECT_GT(caught, tried / 2);
+}
+
+// --- rules of their own
+
+TEST(SabotageCounts, SignalAScoreboardThatIsCounted) {
+  // The same kernel with a wait for a count of SB5's groups in it, made from an instruction that nothing depends on here.
+  Kernel k = fixture_kernel("saxpy");
+  auto image = cubin::Image::parse(k.cubin);
+  ASSERT_TRUE(image);
+  const auto info = cubin::kernel_info(*image, k.name);
+  ASSERT_TRUE(info);
+  Bytes text = image->sections()[info->text_section].data;
+  write_at(std::span(text), 0x20, sass::RawInst{0x0000d0400000791a, 0x000fe20000000000});   // DEPBAR.LE SB5, 0x1
+  image->set_section_data(info->text_section, std::move(text));
+  k.cubin = *image->write();
+  const Case c = splice_case(k, plan_of(ProbeKind::block));
+  ASSERT_TRUE(c.verify().empty());
+  const uint32_t store = find_word(c, [&](uint32_t i, const sass::Effects& fx) {
+    return inserted(c, i) && fx.mnemonic == "STG";
+  });
+  const auto found = broken(c, store, [](sass::RawInst& w) {
+    change_control(w, [](sass::Control& control) { control.read_barrier = 5; });
+  });
+  EXPECT_TRUE(found.contains("scoreboard-count")) << testing::PrintToString(found);
+}
+
+TEST(SabotageMetadata, FewerRegistersThanBefore) {
+  const Case c = splice_case(fixture_kernel("spmv"), plan_of(ProbeKind::block));
+  auto image = cubin::Image::parse(c.spliced.cubin);
+  ASSERT_TRUE(image);
+  const auto info = cubin::kernel_info(*image, c.kernel.name);
+  ASSERT_TRUE(info);
+  ASSERT_TRUE(cubin::set_register_count(*image, *info, c.spliced.report.original_registers - 1));
+  EXPECT_TRUE(rules(c.verify(*image->write())).contains("metadata"));
+}
+
+TEST(SabotageMetadata, AnExitThatIsNotListed) {
+  const Case c = splice_case(fixture_kernel("spmv"), plan_of(ProbeKind::block));
+  const uint32_t k = find_word(c, [&](uint32_t i, const sass::Effects& fx) {
+    return inserted(c, i) && fx.mnemonic == "VOTE";
+  });
+  EXPECT_TRUE(broken(c, k, [](sass::RawInst& w) { w = enc::exit(); }).contains("metadata"));
 }
 
 }  // namespace

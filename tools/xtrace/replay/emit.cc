@@ -55,6 +55,12 @@ Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& r
   replay::Backend& backend = e.c.backend;
   XT_TRY_STATUS(run.buffer->clear(true));
   XT_TRY_STATUS(run_restored(backend, run.module));
+  if (e.options.compare) {
+    diff::SemanticEvidence again;
+    XT_TRY_STATUS(compare_now(e.c, run.module, again));
+    if (again.output != diff::OutputMatch::equal && again.output != diff::OutputMatch::unstable_only)
+      return device("the replay for the trace file changed the output: {}", again.output_text);
+  }
   XT_TRY(const trace::RecordView view, run.buffer->view(run.spliced.map));
   const std::vector<wire::WarpHeader> headers = header_array(view.headers);
   const bundle::LaunchRecord& launch = e.c.launch.record;

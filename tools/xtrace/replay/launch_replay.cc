@@ -41,6 +41,7 @@ class LaunchReplay {
     XT_TRY_STATUS(time());
     judge();
     XT_TRY_STATUS(emit());
+    for (const std::string& note : backend_.notes()) warn(note);
     runs_.clear();
     XT_TRY_STATUS(backend_.finish());
     return std::move(report_);
@@ -61,6 +62,7 @@ class LaunchReplay {
   Status time();
   void judge();
   Status emit();
+  void warn(const std::string& text);   // once
   uint32_t batch() const;
   ConfigReport& refuse(ProbeKind probe, const Sample& sample, const Error& error);
 
@@ -190,9 +192,7 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
         report_.warnings.push_back(fmt::format("{} records of the {} probe hold a pause of 65,536 cycles or more: their clocks "
                                                "may be early by multiples of that",
                                                (*run)->doubtful_clocks, config.probe));
-      for (const std::string& note : (*run)->spliced.report.notes)
-        if (std::find(report_.warnings.begin(), report_.warnings.end(), note) == report_.warnings.end())
-          report_.warnings.push_back(note);
+      for (const std::string& note : (*run)->spliced.report.notes) warn(note);
       report_.configs.push_back(std::move(config));
       runs_.push_back({report_.configs.size() - 1, std::move(*run)});
     }
@@ -233,6 +233,11 @@ Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
   return {};
 }
 
+void LaunchReplay::warn(const std::string& text) {
+  if (std::find(report_.warnings.begin(), report_.warnings.end(), text) == report_.warnings.end())
+    report_.warnings.push_back(text);
+}
+
 uint32_t LaunchReplay::batch() const {
   if (!reference_.idempotent || reference_.microseconds.empty()) return 1;
   const double us = *std::min_element(reference_.microseconds.begin(), reference_.microseconds.end());
@@ -241,7 +246,15 @@ uint32_t LaunchReplay::batch() const {
 }
 
 Status LaunchReplay::time() {
-  if (!options_.compare || !backend_.info().measures_time) return {};
+  if (!options_.compare) return {};
+  if (!backend_.info().measures_time) {
+    for (const Run& run : runs_) {
+      ConfigReport& config = report_.configs[run.config];
+      config.timing = diff::TimingEvidence{};   // not measured
+      config.timing->dense = config.probe == "inst";
+    }
+    return {};
+  }
   replay::TimingRequest request;
   request.rounds = options_.rounds;
   request.launches_per_sample = batch();

@@ -183,6 +183,10 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
   out.semantics.distrusted = out.losses.count(trace::LossSeverity::distrust);
   if (options.compare && c.backend.info().measures_time)
     XT_TRY_STATUS(rotation.time(sites.pcs, c.reference.module, launches_per_sample));
+  if (options.compare && !out.timing) {
+    out.timing = diff::TimingEvidence{};   // not measured: what the pairs say of time is no result
+    out.timing->claims_time = true;
+  }
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return out;
 }

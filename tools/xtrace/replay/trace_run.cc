@@ -172,7 +172,7 @@ diff::SemanticEvidence base_evidence(const LaunchContext& c) {
   return e;
 }
 
-Status compare_now(LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e) {
+Status compare_now(const LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e) {
   XT_TRY(const std::vector<Bytes> regions, c.backend.read_regions(module));
   std::vector<ByteView> reference, actual;
   std::vector<diff::UnstableRanges> unstable;

@@ -64,7 +64,7 @@ Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::Probe
 // Facts about clean replays and recording that every configuration's evidence starts from.
 diff::SemanticEvidence base_evidence(const LaunchContext& c);
 // Compares outputs now in memory with the reference, into `e`.
-Status compare_now(LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e);
+Status compare_now(const LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e);
 diff::SpatialEvidence space_of(const LaunchContext& c, const instrument::SpliceReport& splice,
                                const replay::Resources& clean, const replay::Resources& probed, uint64_t trace_bytes);
 std::vector<diff::LossCount> losses_of(const trace::LossCounts& losses);

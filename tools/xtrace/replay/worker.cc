@@ -88,6 +88,9 @@ std::optional<json> receive(int fd) {
   return message;
 }
 
+constexpr const char* part_variable = "XTRACE_REPLAY_WORKER";   // "<fd>:<first>"
+constexpr unsigned layouts_tried = 6;
+
 json message_of(uint64_t ordinal, const Error& error) {
   return {{"ordinal", ordinal}, {"error", error.to_string()}, {"error_exit", exit_code(error.kind)}};
 }
@@ -118,7 +121,10 @@ json message_of(uint64_t ordinal, const Error& error) {
       continue;
     }
     const bool gone = report.error().kind == ErrorKind::device;
-    if (!send(fd, message_of(ordinals[i], report.error())) || gone) _exit(1);
+    const bool in_the_way = report.error().message.find(replay::not_placed) != std::string::npos;
+    json message = message_of(ordinals[i], report.error());
+    message["in_the_way"] = in_the_way;
+    if (!send(fd, message) || gone || in_the_way) _exit(1);
     if (launch && !(*backend)->finish()) _exit(1);
   }
   _exit(0);
@@ -143,14 +149,31 @@ std::string how_it_ended(int status) {
 
 }  // namespace
 
+std::optional<WorkerPart> worker_of() {
+  const char* text = std::getenv(part_variable);
+  if (text == nullptr) return std::nullopt;
+  char* end = nullptr;
+  WorkerPart part;
+  part.fd = static_cast<int>(std::strtol(text, &end, 10));
+  if (*end == ':') part.first = std::strtoul(end + 1, nullptr, 10);
+  return part;
+}
+
+void work_as(const WorkerPart& part, const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals,
+             const ReplayOptions& options) {
+  XT_CHECK(part.first < ordinals.size(), "a worker's part of the list");
+  work(part.fd, reader, ordinals, part.first, options);
+}
+
 Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals,
-                                        const ReplayOptions& options,
+                                        const ReplayOptions& options, const std::vector<std::string>& command,
                                         const std::function<void(const LaunchResult&)>& done) {
   struct sigaction action = {}, previous = {};
   action.sa_handler = on_interrupt;
   sigaction(SIGINT, &action, &previous);
   interrupted = 0;
   size_t next = 0;
+  unsigned layouts = 1;   // tried for the next launch
   bool fatal = false;
   while (next < ordinals.size() && !interrupted && !fatal) {
     int pipe_fd[2];
@@ -160,14 +183,26 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
     if (child == 0) {
       ::close(pipe_fd[0]);
       ::signal(SIGINT, SIG_DFL);
+      if (layouts > 1) {
+        ::setenv(part_variable, fmt::format("{}:{}", pipe_fd[1], next).c_str(), 1);
+        std::vector<char*> argv;
+        for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+        argv.push_back(nullptr);
+        ::execv("/proc/self/exe", argv.data());
+      }
       work(pipe_fd[1], reader, ordinals, next, options);
     }
     ::close(pipe_fd[1]);
     while (auto message = receive(pipe_fd[0])) {
+      if (message->value("in_the_way", false) && layouts < layouts_tried) {
+        ++layouts;
+        break;
+      }
       const LaunchResult r = result_of(*message);
       fatal |= message->value("fatal", false);
       done(r);
       ++next;
+      layouts = 1;
     }
     ::close(pipe_fd[0]);
     int status = 0;

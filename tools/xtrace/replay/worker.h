@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,24 @@ struct LaunchResult {
 };
 
 // Replays the launches in order and calls `done` after each, in this process. Stops early on SIGINT: `interrupted`.
+//
+// Where the driver's own mappings lie in the way of recorded memory, the launch is tried again in a process with another
+// address layout: the program executes itself anew, with the same arguments, and worker_of() tells it its part.
 struct WorkerOutcome {
   bool interrupted = false;
 };
+// Set in a process that was executed to be a worker: it takes over from launch number `first` of the same list.
+struct WorkerPart {
+  int fd = -1;
+  size_t first = 0;
+};
+std::optional<WorkerPart> worker_of();
+[[noreturn]] void work_as(const WorkerPart& part, const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals,
+                          const ReplayOptions& options);
+
+// `command`: this program's own arguments, to execute it anew.
 Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals,
-                                        const ReplayOptions& options,
+                                        const ReplayOptions& options, const std::vector<std::string>& command,
                                         const std::function<void(const LaunchResult&)>& done);
 
 }  // namespace xtrace::cli
