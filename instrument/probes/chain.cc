@@ -1,6 +1,5 @@
 // `block` in plain slots, for blocks that always follow each other: { clock << n | block + 1, clock, clock, clock }, by one
-// store. The clocks stand in one register, a word to each lane group (plain_inst.cc says why), from the first block to the
-// last.
+// store. The words stand in one register, one to each lane group (plain_inst.cc says why).
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
@@ -31,18 +30,24 @@ class Chain {
   const ProbeBlock& block(uint32_t b) const { return c_.blocks.blocks[b]; }
 
   bool find_registers(uint32_t chained) {
-    const InstIndex from = block(head_).first, last = block(head_ + chained).first, end = block(head_ + chained).last();
+    const InstIndex from = block(head_).first, second = block(head_ + 1).first, last = block(head_ + chained).first,
+                    end = block(head_ + chained).last();
     for (InstIndex wait : {8u, 4u, 0u}) {
       store_ = std::min(end, last + wait);
-      const auto data = c_.scratch.try_holder(from, store_, {Shape::single}, previous_);
+      const auto data = c_.scratch.try_holder(second, store_, {Shape::single}, previous_);
       if (!data) continue;
       sass::RegSet taken;
       taken.set(data->reg[0]);
-      // The lane offset does not change: the earlier it is there, the less waits for it.
-      for (InstIndex at : {from, block(head_ + chained - 1).first, last}) {
+      const auto first = c_.scratch.try_holder(from, second, {Shape::single}, data, taken);
+      if (!first) continue;
+      taken.set(first->reg[0]);
+      // The lane offset does not change. Where the store follows soon, it must be there early.
+      const bool soon = 1 + stall_cycles(c_.code, last, store_) < vector_to_memory;
+      for (InstIndex at : {soon ? second : last, last}) {
         const auto offset = c_.scratch.try_holder(at, store_, {Shape::single}, data, taken);
         if (!offset) continue;
         data_ = *data;
+        first_ = first->r(0);
         offset_ = offset->r(0);
         offset_at_ = at;
         return true;
@@ -61,13 +66,18 @@ class Chain {
   }
 
   void write(uint32_t chained) {
+    // In a loop the first clock is read again soon after the store: it has a register that the store does not read.
     const enc::Gpr r = data_.r(0);
-    put(c_.out.before[block(head_).first], enc::cs2r32(r, enc::sr_clock_lo));
+    put(c_.out.before[block(head_).first], enc::cs2r32(first_, enc::sr_clock_lo));
     const InstIndex shift = settled(block(head_).first, vector_to_vector, block(head_).last());
-    put(c_.out.before[shift], enc::lea_imm(r, r, head_ + 1, static_cast<uint8_t>(c_.layout.index_bits)));
-    const enc::Pred guards[] = {lanes_.bit0, lanes_.bit1, lanes_.both};
-    for (uint32_t k = 1; k <= chained; ++k)
-      put(c_.out.before[block(head_ + k).first], enc::with_guard(enc::cs2r32(r, enc::sr_clock_lo), guards[k - 1]));
+    put(c_.out.before[shift], enc::lea_imm(first_, first_, head_ + 1, static_cast<uint8_t>(c_.layout.index_bits)));
+    Sequence& second = c_.out.before[block(head_ + 1).first];
+    put(second, enc::cs2r32(r, enc::sr_clock_lo));
+    const unsigned since = 1 + 1 + stall_cycles(c_.code, shift, block(head_ + 1).first);
+    if (since < vector_to_vector) put_pause(second, vector_to_vector - since);
+    put(second, enc::with_guard(enc::mov(r, first_), lanes_.bit0, true));
+    if (chained > 1) put(c_.out.before[block(head_ + 2).first], enc::with_guard(enc::cs2r32(r, enc::sr_clock_lo), lanes_.bit1));
+    if (chained > 2) put(c_.out.before[block(head_ + 3).first], enc::with_guard(enc::cs2r32(r, enc::sr_clock_lo), lanes_.both));
     const InstIndex last = block(head_ + chained).first;
     const unsigned k = lanes_.bit0.index, wanted = 2;
     put(c_.out.before[offset_at_], enc::p2r(offset_, static_cast<uint8_t>((chained == 1 ? 1u : 3u) << k)));
@@ -94,7 +104,7 @@ class Chain {
   std::optional<Holder>& previous_;
   InstIndex store_ = 0, offset_at_ = 0;
   Holder data_;
-  enc::Gpr offset_;
+  enc::Gpr first_, offset_;
 };
 
 }  // namespace
