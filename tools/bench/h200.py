@@ -199,7 +199,13 @@ def bench(arguments, work):
                                           PAIR_SITES[name])
         result["programs"].append(program)
         result["summary"] += summarise(program)
+        write(arguments.out, result)   # what is measured is kept, also when the next program fails
     return result
+
+
+def write(path, result):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def print_summary(result):
@@ -233,8 +239,6 @@ def main():
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 3
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
     print_summary(result)
     print(f"bench: wrote {arguments.out}")
     return 0
