@@ -40,6 +40,7 @@ class Stream {
   uint32_t last_clock() const { return static_cast<uint32_t>(clock_); }
   bool terminated() const { return terminated_; }
   uint64_t doubtful() const { return doubtful_; }
+  uint64_t stored() const { return at_ - map_.layout.lead_bytes; }   // bytes of records in the slot
 
  private:
   void put(const wire::Chunk& c) {
@@ -232,6 +233,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     h.bytes = s.bytes() + (s.terminated() ? 0 : chunk_bytes);
     h.exit_clock_lo = s.last_clock();
     view.doubtful_clocks += s.doubtful();
+    view.stored_bytes += sizeof(wire::SlotHead) + s.stored();
     most = std::max(most, h.bytes);
   }
 

@@ -15,6 +15,7 @@ struct RecordView {
   Bytes headers;                          // WarpHeader[warps]
   std::vector<wire::SlotEntry> table;
   DeviceReader read;                      // of the chunked records; valid as long as the reader it was made from
+  uint64_t stored_bytes = 0;              // that the launch wrote: heads and records as they lie in plain slots
   uint64_t doubtful_clocks = 0;           // inst records behind which a clock may be late by a multiple of 65,536 cycles
 };
 

@@ -143,7 +143,7 @@ class Spliced : public testing::TestWithParam<std::string> {
       XT_TRY(piece, backend->read(DevPtr{address}, bytes));
       return ByteView(piece);
     };
-    trace::RecordView view{spliced->map, {}, slots.entries, read, 0};
+    trace::RecordView view{spliced->map, {}, slots.entries, read, 0, 0};
     if (records == Records::wrapping) {
       auto headers = backend->read(DevPtr{slots.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));
       ASSERT_TRUE(headers);

@@ -148,6 +148,7 @@ TEST(PlainSlots, ShortRecordsOfOneWord) {
   EXPECT_EQ(t.clock[2] - t.clock[1], 0x11u);
   EXPECT_EQ(t.clock[0] - t.start_clock, 8u);
   EXPECT_TRUE(d.summary.losses.none());
+  EXPECT_EQ(b.view().stored_bytes, 8u + 3 * 4);
 }
 
 TEST(PlainSlots, ShortRecordsOfTwoWords) {
@@ -161,6 +162,67 @@ TEST(PlainSlots, ShortRecordsOfTwoWords) {
   const auto d = b.decoded(TraceKind::block);
   EXPECT_EQ(d.warps[0].mask, (std::vector<uint32_t>{~0u, 0xffff}));
   EXPECT_TRUE(d.summary.losses.none());
+}
+
+TEST(PlainSlots, AChainIsOneRecord) {
+  Buffer b(1, 64);
+  b.make_short(1);
+  b.map.blocks.resize(3);
+  b.map.blocks[0] = {};
+  b.map.blocks[0].full = b.map.blocks[1].full = b.map.blocks[2].full = true;
+  b.map.blocks[0].record_bytes = 16;
+  b.map.blocks[0].chain = {1, 2};
+  b.map.blocks[1].record_bytes = b.map.blocks[2].record_bytes = 0;
+  b.map.blocks[0].successors = {1};
+  b.map.blocks[1].successors = {2};
+  b.map.blocks[2].successors = {0};
+  b.map.blocks[2].exits = true;
+  b.head(0, 3, 2, 1, 0x100);
+  for (uint32_t round = 0; round < 2; ++round) {
+    b.put(0, 8 + 16 * round, short_record(0, 0x110 + 0x100 * round));
+    b.put(0, 12 + 16 * round, 0x120 + 0x100 * round);
+    b.put(0, 16 + 16 * round, 0x130 + 0x100 * round);
+    b.put(0, 20 + 16 * round, 0x130 + 0x100 * round);   // the fourth lane group's, nobody's
+  }
+  const auto d = b.decoded(TraceKind::block);
+  const WarpTrace& t = d.warps[0];
+  EXPECT_EQ(t.index, (std::vector<uint32_t>{0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(t.clock[2] - t.clock[0], 0x20u);
+  EXPECT_EQ(t.clock[3] - t.clock[2], 0xe0u);
+  EXPECT_TRUE(d.summary.losses.none());
+}
+
+TEST(PlainSlots, HalvesInHeadAndAbsentClocks) {
+  Buffer b(1, 128);
+  b.make_inst();
+  b.map.layout.index_bits = 4;
+  using P = wire::ClockPlace;
+  // Six clocks: the first not read, the second in the head, a half, none, two halves.
+  b.map.blocks[1].instructions = b.map.blocks[1].clocks = 6;
+  b.map.blocks[1].record_bytes = 16;
+  b.map.blocks[1].clock_at = {{0, P::absent}, {0, P::in_head}, {8, 2}, {0, P::absent}, {10, 2}, {12, 2}};
+  b.head(0, 0, 0, 1, 0x0001fff0);
+  b.put(0, 16, wire::Chunk{{0x0001fff8u << 4 | 2, 0xffff, 0x0008u << 16 | 0xfffe, 0x0010}});
+  const auto d = b.decoded(TraceKind::inst);
+  const WarpTrace& t = d.warps[0];
+  std::vector<uint32_t> low;
+  for (uint64_t c : t.clock) low.push_back(static_cast<uint32_t>(c));
+  EXPECT_EQ(low, (std::vector<uint32_t>{0x1fff7, 0x1fff8, 0x1fffe, 0x1ffff, 0x20008, 0x20010}));
+  EXPECT_EQ(t.mask, (std::vector<uint32_t>{0xffff}));
+  EXPECT_EQ(b.view().doubtful_clocks, 0u);
+}
+
+TEST(PlainSlots, APauseThatHalvesCanNotPlaceIsCounted) {
+  Buffer b(1, 128);
+  b.make_inst();
+  b.map.blocks[1].instructions = b.map.blocks[1].clocks = 2;
+  b.map.blocks[1].record_bytes = 16;
+  b.map.blocks[1].clock_at = {{8, 4}, {12, 2}};
+  b.head(0, 0, 0, 1, 0x100);
+  const uint32_t word0 = wire::word0(wire::RecordKind::inst, 1);
+  b.put(0, 16, wire::Chunk{{word0, ~0u, 0x110, 0x120}});
+  b.put(0, 32, wire::Chunk{{word0, ~0u, 0x50120, 0x0130}});
+  EXPECT_EQ(b.view().doubtful_clocks, 1u);
 }
 
 TEST(PlainSlots, TheEntryBlockIsInTheHead) {

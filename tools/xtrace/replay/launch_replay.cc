@@ -188,6 +188,17 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
       config.space = (*run)->space;
       config.records = (*run)->summary.records;
       config.losses = losses_of((*run)->summary.losses);
+      uint32_t without = 0, instructions = 0;
+      for (size_t b = 0; b < (*run)->map.blocks.size(); ++b) {
+        const wire::Block& block = (*run)->map.blocks[b];
+        if (counts->blocks[b].warps == 0) continue;
+        for (uint32_t i = 0; i < block.clocks; ++i) without += !block.has_clock(i);
+        instructions += block.clocks;
+      }
+      if (without != 0)
+        report_.warnings.push_back(fmt::format("{}: {} of {} executed instructions have no clock of their own: no register is "
+                                               "free in front of them",
+                                               config.probe, without, instructions));
       if ((*run)->doubtful_clocks != 0)
         report_.warnings.push_back(fmt::format("{} records of the {} probe hold a pause of 65,536 cycles or more: their clocks "
                                                "may be early by multiples of that",

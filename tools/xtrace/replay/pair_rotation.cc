@@ -128,9 +128,9 @@ class Rotation {
                            for (wire::RecordKind k : t.kind) begun += k != wire::RecordKind::edge_end;
                            return {};
                          }));
-    site_bytes_ = summary.bytes_written;
+    site_bytes_ = view.stored_bytes != 0 ? view.stored_bytes : summary.bytes_written;
     out_.records += summary.records;
-    out_.bytes += summary.bytes_written;
+    out_.bytes += site_bytes_;
     out_.losses.merge(summary.losses);
     // Every execution of the instruction must have left its record: the block's own counter says how many.
     if (out_.one_in == 1 && counts_.stable) {

@@ -125,7 +125,7 @@ Result<trace::RecordView> TraceBuffer::view(const wire::AddressMap& map) {
   if (plan_.layout.headers == 0) return trace::view_plain_slots(map, reader(), plan_.entries);
   XT_TRY(Bytes headers,
          backend_.read(DevPtr{plan_.layout.headers}, uint64_t{plan_.layout.warps} * sizeof(wire::WarpHeader)));
-  return trace::RecordView{map, std::move(headers), plan_.entries, reader(), 0};
+  return trace::RecordView{map, std::move(headers), plan_.entries, reader(), 0, 0};
 }
 
 trace::DeviceReader TraceBuffer::reader() {
@@ -278,7 +278,8 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   e.lost = run->summary.losses.count(trace::LossSeverity::lost);
   e.distrusted = run->summary.losses.count(trace::LossSeverity::distrust);
   e.losses_text = first_loss(run->summary.losses);
-  run->space = space_of(c, run->spliced.report, clean, resources, run->summary.bytes_written);
+  run->space = space_of(c, run->spliced.report, clean, resources,
+                        view.stored_bytes != 0 ? view.stored_bytes : run->summary.bytes_written);
   return run;
 }
 
