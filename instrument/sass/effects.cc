@@ -130,14 +130,12 @@ void set_everything(RegEffects& e, const Arch& arch) {
   e.barrier = 0xffff;
 }
 
-Effects unknown_effects(const Arch& arch) {
-  Effects e;
+void set_unknown(Effects& e, const Arch& arch) {
   set_everything(e.use, arch);
   set_everything(e.def, arch);
   e.guarded = true;  // its definitions are no kills
   e.may_switch_path = true;
   e.late_queue = LateQueue::other;
-  return e;
 }
 
 unsigned access_bytes(const Form& form, const Arch& arch, const RawInst& w) {
@@ -234,10 +232,12 @@ bool falls_through(const Form& form, const RawInst& w) {
 }  // namespace
 
 Effects effects(const Arch& arch, const RawInst& w, uint32_t pc) {
+  Effects e;  // one object on every path, so that it is built where the caller wants it
   const Form* form = find_form(arch, w);
-  if (form == nullptr) return unknown_effects(arch);
-
-  Effects e;
+  if (form == nullptr) {
+    set_unknown(e, arch);
+    return e;
+  }
   e.known = true;
   e.mnemonic = form->mnemonic;
   const Collector collector(arch, w);

@@ -54,12 +54,13 @@ constexpr RuleName rule_names[] = {
     {"dm_a", WidthRule::dm_a},   {"dm_b", WidthRule::dm_b},   {"sparse", WidthRule::sparse},
     {"gm_d", WidthRule::gm_d},   {"gm_c", WidthRule::gm_c},   {"cctl", WidthRule::cctl},
     {"w74", WidthRule::w74},     {"w75", WidthRule::w75},     {"c84", WidthRule::c84},
-    {"c65", WidthRule::c65},     {"ds76", WidthRule::ds76},   {"u120", WidthRule::u120},
-    {"tdesc", WidthRule::tdesc}, {"dim0", WidthRule::dim0},   {"dim1", WidthRule::dim1},
-    {"dim2", WidthRule::dim2},   {"f2a", WidthRule::f2a},     {"f2b", WidthRule::f2b},
-    {"f2c", WidthRule::f2c},     {"h884", WidthRule::h884},   {"qm_d", WidthRule::qm_d},
-    {"qm_a", WidthRule::qm_a},   {"qm_b", WidthRule::qm_b},   {"tm", WidthRule::tm},
-    {"tld_d", WidthRule::tld_d}, {"tld_e", WidthRule::tld_e}, {"tld_a", WidthRule::tld_a},
+    {"c65", WidthRule::c65},     {"w72", WidthRule::w72},     {"zd", WidthRule::zd},
+    {"ds76", WidthRule::ds76},   {"u120", WidthRule::u120},   {"tdesc", WidthRule::tdesc},
+    {"dim0", WidthRule::dim0},   {"dim1", WidthRule::dim1},   {"dim2", WidthRule::dim2},
+    {"f2a", WidthRule::f2a},     {"f2b", WidthRule::f2b},     {"f2c", WidthRule::f2c},
+    {"h884", WidthRule::h884},   {"qm_d", WidthRule::qm_d},   {"qm_a", WidthRule::qm_a},
+    {"qm_b", WidthRule::qm_b},   {"tm", WidthRule::tm},       {"tld_d", WidthRule::tld_d},
+    {"tld_e", WidthRule::tld_e}, {"tld_a", WidthRule::tld_a},
 };
 
 // Not constexpr: reaching it in a constant expression is the compile error that reports a bad row.
@@ -385,6 +386,10 @@ unsigned slot_width(const Arch& arch, const RawInst& w, const Slot& slot) {
       return field(w, 74, 74) != 0 ? 2 : 1;
     case WidthRule::w75:
       return field(w, 75, 75) != 0 ? 2 : 1;
+    case WidthRule::zd:
+      return arch.sm < 80 ? field(w, 87, 87) : 0;
+    case WidthRule::w72:
+      return field(w, 72, 72) != 0 ? 2 : 1;
     case WidthRule::c65:
       return field(w, 65, 65);
     case WidthRule::ds76:

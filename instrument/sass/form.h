@@ -105,6 +105,8 @@ enum class WidthRule : uint8_t {
   cctl,    // CCTL: pair, none for the ALL operations
   w74,     // IMNMX of sm_120: pair when [74]
   w75,     // 256-bit LDG and STG: 64-bit address when [75]
+  zd,      // loads of sm_75 with .ZD: a predicate when [87]
+  w72,     // REDAS: 64-bit address when [72]
   c65,     // FMNMX.IS_A: one when [65], else none
   ds76,    // LDGSTS: a descriptor behind the offset when [76]
   u120,    // further descriptors of texture and surface accesses on sm_120

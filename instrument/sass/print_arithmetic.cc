@@ -200,6 +200,19 @@ void f2fp(Printer& p) {
   p.render("<#round@80:79> {Rd}, ");
   p.render(mode.operands);
 }
+// Packs two floats; with the third operand kept where [78] is set.
+void uf2fp(Printer& p) {
+  p.render("<#uf2fp@77:75>.F32");
+  const bool merges = p.flag(78), both = p.flag(90);
+  p.put(!merges ? ".PACK_AB" : both ? ".PACK_AB_MERGE_C" : ".MERGE_C");
+  p.render(!merges ? " {Ud}, {UA}, {UB:f}"
+           : both  ? " {Ud}, {UA}, {UB:f}, {UC}<.H1@72>"
+                   : " {Ud}, {UB:f}, {UC}<.H1@72>");
+}
+// FSWZADD: a sign for each lane of a quad and operand.
+void swizzle(Printer& p) {
+  for (unsigned b = 40; b-- > 32;) p.put(p.flag(b) ? "N" : "P");
+}
 // The 64H functions work on the high half of a double.
 void mufu_source(Printer& p) {
   const unsigned op = p.field(77, 74);
@@ -265,6 +278,8 @@ void packed_c(Printer& p) { packed(p, "{C|f}", 84, p.layout().s == SourceS::imm 
 void packed_s(Printer& p) { packed(p, "{S|f}", 84, p.layout().s == SourceS::imm, true); }
 
 constexpr Token tokens[] = {
+    {"uf2fp", uf2fp},
+    {"swizzle", swizzle},
     {"part", source_part},
     {"leasx", lea_sign_extends},
     {"r2pmask", r2p_mask},

@@ -111,9 +111,9 @@ void address(Printer& p, BitRange offset_field, unsigned offset_bits) {
       wide = p.flag(90);
       desc = p.flag(76);
     }
-  } else if (form.mnemonic == "STAS") {
-    wide = true;
   }
+  const bool distributed = form.space() == MemSpace::distributed;
+  if (distributed) wide = form.mnemonic == "STAS" ? p.flag(90) : p.flag(72);
   // nvdisasm leaves the descriptor of sm_80 out, unless bit 101 is set.
   const bool hidden_desc = desc && p.arch().sm < 90 && !p.flag(101);
   const bool shared_ur = form.mnemonic == "LDGSTS" && opcode == 0x1dae;  // belongs to the other address
@@ -131,13 +131,13 @@ void address(Printer& p, BitRange offset_field, unsigned offset_bits) {
     p.gpr_at(24);
     if (has_ur && global) p.put(wide ? ".64" : ".U32");
     if (has_ur && form.mnemonic == "QSPC" && p.arch().sm >= 100) p.put(p.flag(90) ? ".64" : ".U32");
-    if (form.mnemonic == "STAS") p.put(".64");
+    if (distributed) p.put(wide ? ".64" : ".U32");
     if ((p.arch().sm < 90 || !has_ur) && form.space() == MemSpace::shared && form.kind() != MemKind::other) {
       static constexpr std::array<std::string_view, 4> scales = {"", ".X4", ".X8", ".X16"};
       p.put(scales[p.field(79, 78)]);
     }
   }
-  const bool hides_urz = form.mnemonic == "STAS" || form.mnemonic == "LDGSTS";
+  const bool hides_urz = distributed || form.mnemonic == "LDGSTS";
   const bool show_ur = with_ur && !(hides_urz && p.ur_index(ur_low) == p.arch().urz);
   if (show_ur) {
     if (show_vector) p.put("+");
@@ -308,6 +308,9 @@ void cctl(Printer& p) {
   p.put("]");
 }
 void fence(Printer& p) { p.put_name("fence", p.arch().sm >= 100 ? p.field(73, 72) : p.field(72, 72)); }
+void cctl_offset(Printer& p) {
+  offset_in_brackets(p, sign_extend(get_bits(p.word(), bits(63, 32)), 32), true);
+}
 void b2r(Printer& p) {
   static constexpr std::array<std::string_view, 4> kinds = {"", ".RESULT", ".WARP", ".INVALID3"};
   p.put(kinds[p.field(79, 78)]);
@@ -409,6 +412,8 @@ constexpr Token tokens[] = {
     {"mem12", memory12},
     {"mem32", memory32},
     {"Pnz", load_predicate},
+    {"atomtype", atomic_type},
+    {"cctloff", cctl_offset},
     {"atom", atom},
     {"atomf", atom_float},
     {"cas", atom_cas},

@@ -76,10 +76,11 @@ Result<int> sass_dump(const SassOptions& options) {
     XT_TRY(const SassFunction f, find_function(options));
     XT_TRY_STATUS(dump(f.cubin, {f.name}));
   } else {
-    XT_TRY_STATUS(for_each_cubin(options, [&](SassCubin& c) -> Result<bool> {
-      XT_TRY_STATUS(dump(c, functions_of(c.image)));
+    const auto visit = [&](SassCubin& c) -> Result<bool> {
+      if (auto done = dump(c, functions_of(c.image)); !done) return tl::make_unexpected(std::move(done).error());
       return true;
-    }));
+    };
+    XT_TRY_STATUS(for_each_cubin(options, visit));
   }
   if (options.json) fmt::print("{}\n", document.dump(1));
   return 0;
