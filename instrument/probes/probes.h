@@ -46,10 +46,16 @@ Status insert_pair(ProbeContext& c);
 // The record of one block under `inst` in plain slots (plain_inst.cc); fills the block's clock_at. `previous`: the holder used
 // last. Nothing was inserted when it gives false: too few registers are free.
 bool insert_plain_inst(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
-// The short record of one block under `block` (short_block.cc); `words`: of every record.
-Status insert_short_block(ProbeContext& c, uint32_t block, unsigned words, std::optional<Holder>& previous);
+// Words of short records under `block`. Where lanes are seldom missing, full blocks write one word and the others two, by two
+// stores; else all take two, so that they stay aligned for one store of 64 bits.
+struct ShortForm {
+  bool aligned = false;
+  unsigned words(bool full) const { return full && !aligned ? 1 : 2; }
+};
+// The short record of one block (short_block.cc).
+Status insert_short_block(ProbeContext& c, uint32_t block, ShortForm form, std::optional<Holder>& previous);
 // The record of block 1, which always follows the entry, stored together with the SlotHead; false: nothing was inserted.
-bool insert_with_head(ProbeContext& c, unsigned words, std::optional<Holder>& previous);
+bool insert_with_head(ProbeContext& c, ShortForm form, std::optional<Holder>& previous);
 // One record for `block` and up to three that always follow it (chain.cc). Gives how many those are; 0: nothing was inserted.
 uint32_t insert_chain(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
 

@@ -14,8 +14,11 @@ using Shape = Holder::Shape;
 
 class ShortHead {
  public:
-  ShortHead(ProbeContext& c, uint32_t number, unsigned words, std::optional<Holder>& previous)
-      : c_(c), block_(c.blocks.blocks[number]), number_(number), words_(words), full_(c.full(number)), previous_(previous) {}
+  ShortHead(ProbeContext& c, uint32_t number, ShortForm form, std::optional<Holder>& previous)
+      : c_(c), block_(c.blocks.blocks[number]), number_(number), full_(c.full(number)), aligned_(form.aligned),
+        bytes_(4 * form.words(full_)), previous_(previous) {
+    c.map.blocks[number].record_bytes = bytes_;
+  }
 
   Status run() {
     const Shape shape = full_ ? Shape::single : Shape::pair;
@@ -51,8 +54,7 @@ class ShortHead {
       for (uint8_t r : head->reg) taken.set(r);
       const auto loads = c_.scratch.try_holder(0, choice.store, {Shape::quad}, head, taken);
       if (!loads) continue;
-      const uint32_t bytes = 4 * words_;
-      c_.held_head = HeldHead{choice.rest, *loads, *head, bytes};
+      c_.held_head = HeldHead{choice.rest, *loads, *head, bytes_};
       // The prologue needs the third and fourth word's registers until its rest is done: the record has one of its own.
       taken.reset();
       for (const Holder* h : {&*head, &*loads})
@@ -68,10 +70,9 @@ class ShortHead {
       put_pause(at, missing(shift, choice.store, vector_to_memory));
       if (early) put(at, enc::mov(head->r(2), word));
       put(at, enc::mov_imm(head->r(3), 0), {.stall = vector_to_memory});
-      put(at, with_record_policy(enc::stg(enc::VectorAddress{loads->r(2), -static_cast<int32_t>(c_.layout.lead_bytes + bytes)},
+      put(at, with_record_policy(enc::stg(enc::VectorAddress{loads->r(2), -static_cast<int32_t>(c_.layout.lead_bytes + bytes_)},
                                           head->r(0), enc::Size::b128)),
           {.stall = scoreboard_visible, .read_barrier = head->scoreboard});
-      c_.map.blocks[1].record_bytes = bytes;
       previous_ = head;
       return true;
     }
@@ -127,7 +128,12 @@ class ShortHead {
     put_pause(c_.out.before[shift], missing(clock, shift, vector_to_vector));
     put(c_.out.before[shift], shifted(h.r(0)));
     put_pause(c_.out.before[store], missing(shift, store, vector_to_memory));
-    store_words(c_, c_.out.before[store], h, full_ ? 1 : 2, 0);
+    if (full_ || aligned_) {
+      store_words(c_, c_.out.before[store], h, full_ ? 1 : 2, 0);
+    } else {
+      for (unsigned k = 0; k < 2; ++k)
+        store_words(c_, c_.out.before[store], {Shape::single, {h.reg[k]}, h.scoreboard}, 1, 4 * k);
+    }
     finish(store);
     previous_ = h;
   }
@@ -149,26 +155,26 @@ class ShortHead {
   }
 
   void finish(InstIndex store) {
-    bump_address(c_, c_.out.before[store], 4 * words_,
+    bump_address(c_, c_.out.before[store], bytes_,
                  stall_cycles(c_.code, store, block_.last() + 1) + vector_to_vector + vector_to_memory);
   }
 
   ProbeContext& c_;
   const ProbeBlock& block_;
   uint32_t number_;
-  unsigned words_;
-  bool full_;
+  bool full_, aligned_;
+  uint32_t bytes_;
   std::optional<Holder>& previous_;
 };
 
 }  // namespace
 
-bool insert_with_head(ProbeContext& c, unsigned words, std::optional<Holder>& previous) {
-  return c.always_follows(0) && ShortHead(c, 1, words, previous).with_head();
+bool insert_with_head(ProbeContext& c, ShortForm form, std::optional<Holder>& previous) {
+  return c.always_follows(0) && ShortHead(c, 1, form, previous).with_head();
 }
 
-Status insert_short_block(ProbeContext& c, uint32_t block, unsigned words, std::optional<Holder>& previous) {
-  return ShortHead(c, block, words, previous).run();
+Status insert_short_block(ProbeContext& c, uint32_t block, ShortForm form, std::optional<Holder>& previous) {
+  return ShortHead(c, block, form, previous).run();
 }
 
 }  // namespace xtrace::instrument

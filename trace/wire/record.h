@@ -35,8 +35,9 @@
 // Short forms, in plain slots. Block::full says that in every counted execution of the block all 32 lanes were active, so
 // that its records need no mask.
 //
-//   short block record   (SlotLayout::short_records, n = index_bits)  { clock << n | block + 1 } where every block is full, else
-//                        { clock << n | block + 1, mask } with the mask word left zero by full blocks. The 32 - n bits of
+//   short block record   (SlotLayout::short_records, n = index_bits)  { clock << n | block + 1 }, and the mask as a second
+//                        word unless the block is full. Where lanes are often missing, full blocks leave a second word
+//                        empty as well (Block::record_bytes). The 32 - n bits of
 //                        clock are extended from record to record: the launch must be shorter than they can count.
 //                        Blocks that always follow each other (Block::chain) share a record of 8 or 16 bytes: the word of
 //                        the first, then one whole clock for each of the others
