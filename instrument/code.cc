@@ -42,7 +42,8 @@ Result<std::vector<InstIndex>> local_successors(const Code& code, InstIndex i) {
     if (i + 1 >= code.insts.size()) return unsupported("control runs past the end of the section at {}", where(code, i));
     next.push_back(i + 1);
   }
-  if (fx.target && fx.flow != Flow::call_relative) {
+  const bool names_a_place = fx.mnemonic == "LEPC" || fx.mnemonic == "ULEPC";   // for a callee to return to
+  if (fx.target && fx.flow != Flow::call_relative && !names_a_place) {
     if (!in_section(code, *fx.target))
       return unsupported("target {:#x} outside the section at {}", *fx.target, where(code, i));
     // BSSY does not jump: lanes come to its target by falling through the BSYNC in front of it.
@@ -66,7 +67,8 @@ Result<std::vector<bool>> reach(const Code& code, InstIndex entry) {
     work.pop_back();
     const Effects& fx = code.insts[i].fx;
     if (!fx.known) return unsupported("unknown instruction at {}", where(code, i));
-    if (fx.flow == Flow::call_other) return unsupported("call that leaves the kernel's code at {}", where(code, i));
+    if (fx.flow == Flow::call_other && !code.insts[i].asserts)
+      return unsupported("call that leaves the kernel's code at {}", where(code, i));
     if (fx.flow == Flow::jump_absolute) return unsupported("absolute jump at {}", where(code, i));
     if (fx.flow == Flow::call_relative && (!fx.target || !in_section(code, *fx.target)))
       return unsupported("call outside the section at {}", where(code, i));
@@ -114,6 +116,51 @@ Result<JumpTable> find_jump_table(const Code& code, const cubin::Image& image, c
     return t;
   }
   return unsupported("load of the jump table not found above the indirect branch at {}", where(code, brx));
+}
+
+// The last instruction above i, in its straight-line code, that writes the register.
+std::optional<InstIndex> writer_above(const Code& code, InstIndex i, uint64_t reg) {
+  while (i-- > 0) {
+    const Effects& fx = code.insts[i].fx;
+    if (fx.flow != Flow::next || !fx.falls_through) return std::nullopt;
+    if (fx.def.gpr.test(reg)) return i;
+  }
+  return std::nullopt;
+}
+
+// CALL.ABS of an address in constant bank 4 that the loader puts there for the symbol __assertfail [nvcc 13: the only form]:
+//   MOV Rx, offset;  LDC.64 Ra, c[0x4][Rx];  ...  CALL.ABS.NOINC Ra
+bool calls_assert(const Code& code, const cubin::Image& image, InstIndex call) {
+  constexpr uint16_t op_call_abs_register = 0x343;
+  constexpr std::string_view bank_name = ".nv.constant4", assert_name = "__assertfail";
+  if (sass::opcode13(code.insts[call].raw) != op_call_abs_register) return false;
+  const auto load = writer_above(code, call, get_bits(code.insts[call].raw, ra_field));
+  if (!load) return false;
+  const sass::RawInst& ldc = code.insts[*load].raw;
+  if ((ldc.lo & 0xfff) != op_ldc || get_bits(ldc, const_bank_field) != 4) return false;
+  uint64_t offset = get_bits(ldc, ldc_offset_field);
+  if (const uint64_t index = get_bits(ldc, ra_field); index != rz) {
+    const auto mov = writer_above(code, *load, index);
+    if (!mov || sass::opcode13(code.insts[*mov].raw) != op_mov_imm) return false;
+    offset += get_bits(code.insts[*mov].raw, mov_imm_field);
+  }
+  const auto bank = image.find_section(bank_name);
+  if (!bank) return false;
+  for (const cubin::Relocation& r : image.relocations())
+    if (r.target_section == *bank && r.offset == offset) return image.symbols()[r.symbol].name == assert_name;
+  return false;
+}
+
+// A failed assertion reads its arguments, and nothing comes after it: nothing that it overwrites is missed.
+void mark_asserts(Code& code, const cubin::Image& image) {
+  for (InstIndex i = 0; i < code.insts.size(); ++i) {
+    CodeInst& c = code.insts[i];
+    if (c.fx.flow != Flow::call_other || !calls_assert(code, image, i)) continue;
+    c.asserts = true;
+    c.fx.falls_through = c.fx.guarded;
+    c.fx.use.gpr.set().reset(rz);
+    c.fx.late_queue = sass::LateQueue::none;
+  }
 }
 
 Status find_functions(Code& code) {
@@ -223,6 +270,7 @@ Result<Code> read_code(const cubin::Image& image, const cubin::KernelInfo& info)
       XT_TRY(JumpTable table, find_jump_table(code, image, info, i));
       code.jump_tables.push_back(std::move(table));
     }
+  mark_asserts(code, image);
   XT_TRY_STATUS(find_functions(code));
   XT_TRY_STATUS(find_return_addresses(code));
   return code;

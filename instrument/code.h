@@ -18,6 +18,8 @@ using InstIndex = uint32_t;   // instruction number in the section: pc / 16
 struct CodeInst {
   sass::RawInst raw;
   sass::Effects fx;
+  // A call of __assertfail: it ends the launch with an error, so that nothing behind it matters.
+  bool asserts = false;
 };
 
 // Where a code offset stands in a MOV of a return address, and the table offset in the LDC of a jump table.
@@ -61,7 +63,7 @@ struct Code {
 };
 
 // Reads the section of `kernel`. Refuses (unsupported): unknown instructions on reachable paths, indirect branches
-// without a proven jump table, calls that leave the section, return addresses that can not be found.
+// without a proven jump table, calls that leave the section (but for failed assertions), return addresses that can not be found.
 Result<Code> read_code(const cubin::Image& image, const cubin::KernelInfo& info);
 
 // "kernel@0x1a0: LDG.E R0, desc[UR4][R2.64]" for messages.

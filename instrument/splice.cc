@@ -31,7 +31,7 @@ wire::AddressMap describe(const Code& code, const Blocks& blocks) {
     b.first_pc = code.pc(block.first);
     b.instructions = block.count;
     b.successors = blocks.successors[number];
-    b.exits = last.flow == sass::Flow::exit || last.flow == sass::Flow::kill;
+    b.exits = last.flow == sass::Flow::exit || last.flow == sass::Flow::kill || code.insts[block.last()].asserts;
   }
   return map;
 }

@@ -217,6 +217,19 @@ TEST(SabotageCalls, WrongReturnAddress) {
   EXPECT_GT(caught, 0u);
 }
 
+TEST(SabotageCalls, SkewThePlaceThatACallReturnsTo) {
+  const Case c = splice_case(fixture_kernel("guarded"), plan_of(ProbeKind::block));
+  ASSERT_TRUE(c.verify().empty());
+  const uint32_t k = find_word(c, [&](uint32_t i, const sass::Effects& fx) {
+    return !inserted(c, i) && fx.mnemonic == "LEPC";
+  });
+  const int64_t target = *effects_at(c, k).target;
+  const auto found = broken(c, k, [&](sass::RawInst& w) {
+    ASSERT_TRUE(sass::set_target(arch(), w, k * sass::inst_bytes, target + 16));
+  });
+  EXPECT_EQ(found, std::set<std::string>{"branch-target"});
+}
+
 TEST(SabotageTables, WrongJumpTableOffset) {
   const Case c = splice_case(fixture_kernel("switch"), plan_of(ProbeKind::block, 4));
   ASSERT_TRUE(c.verify().empty());

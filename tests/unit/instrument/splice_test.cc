@@ -195,6 +195,44 @@ TEST(Splice, PairAtEveryReachableInstruction) {
   EXPECT_LT(refused, sites / 10);
 }
 
+// A failed assertion ends the launch: its call may leave the section. The place that it would return to moves with the code.
+TEST(Splice, FailedAssertionsAreCalledFromSplicedCode) {
+  const Kernel k = fixture_kernel("guarded");
+  const auto code = code_of(k);
+  ASSERT_TRUE(code) << code.error().to_string();
+  size_t calls = 0;
+  for (InstIndex i = 0; i < code->insts.size(); ++i) {
+    if (!code->insts[i].asserts) continue;
+    ++calls;
+    EXPECT_TRUE(code->successors(i).empty());
+    ASSERT_EQ(code->insts[i - 1].fx.mnemonic, "LEPC");
+    EXPECT_EQ(*code->insts[i - 1].fx.target, code->pc(i + 1));
+  }
+  EXPECT_EQ(calls, 1u);
+  for (ProbeKind probe : {ProbeKind::count, ProbeKind::block, ProbeKind::inst}) {
+    const Case c = splice_case(k, plan_of(probe));
+    EXPECT_TRUE(c.verify().empty());
+    for (uint32_t w = 0; w < word_count(c); ++w) {
+      const sass::Effects fx = sass::effects(**sass::find_arch(90), word_at(c, c.spliced.cubin, w), w * sass::inst_bytes);
+      if (fx.mnemonic == "LEPC") {
+        EXPECT_GT(*fx.target, int64_t{w} * sass::inst_bytes + sass::inst_bytes);
+      }
+    }
+  }
+}
+
+TEST(Splice, OtherAbsoluteCallsAreRefusedByName) {
+  size_t refused = 0;
+  for (const Kernel& k : fixture_kernels("sm_90")) {
+    if (k.file.stem() != "variables") continue;
+    const auto code = code_of(k);
+    if (code) continue;
+    EXPECT_NE(code.error().message.find("call that leaves the kernel's code"), std::string::npos) << code.error().message;
+    ++refused;
+  }
+  EXPECT_GT(refused, 0u);
+}
+
 TEST(Splice, OtherArchitecturesAreRefusedByName) {
   for (const Kernel& k : fixture_kernels("sm_80")) {
     const auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(ProbeKind::block),

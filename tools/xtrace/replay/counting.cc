@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "instrument/slot_plan.h"
+#include "tools/xtrace/replay/trace_run.h"
 
 namespace xtrace::cli {
 namespace {
@@ -40,10 +41,10 @@ Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
       XT_TRY(Bytes bytes, c.backend.read(buffer, plan.total_bytes));
       const uint64_t counters = plan.layout.counters - plan.layout.headers;
       if (replay == 0) {
-        XT_TRY(const auto mismatches, replay::compare_outputs(c.backend, c.launch, module, c.reference));
-        counts.same_output = mismatches.empty();
-        if (!mismatches.empty())
-          counts.difference = fmt::format("region {} offset {:#x}", mismatches[0].region, mismatches[0].offset);
+        diff::SemanticEvidence e;
+        XT_TRY_STATUS(compare_now(c, module, e));
+        counts.same_output = e.output == diff::OutputMatch::equal || e.output == diff::OutputMatch::unstable_only;
+        counts.difference = e.output_text;
         first = std::move(bytes);
         continue;
       }
