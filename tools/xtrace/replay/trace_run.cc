@@ -12,6 +12,7 @@ namespace xtrace::cli {
 namespace {
 
 constexpr uint64_t stride_budget = 8ull << 30;     // equal slots up to here, else one size a warp
+constexpr uint32_t largest_slot = 1u << 30;        // of one warp
 constexpr uint64_t left_free = 1ull << 30;         // device memory that trace buffers never take
 constexpr uint64_t read_whole = 4ull << 30;        // host memory for a buffer
 constexpr uint64_t read_ahead = 64ull << 20;       // for larger ones, at a time
@@ -52,7 +53,9 @@ Result<std::vector<uint32_t>> stored_bytes(const LaunchContext& c, const instrum
   double most = form.short_records ? (counts.all_full() ? 0.25 : 0.5) : 1;
   if (plan.probe == instrument::ProbeKind::inst) {
     // What a packed record takes depends on the registers that are free where it is made.
-    instrument::SlotPlan nowhere = instrument::plan_slots(counted, 0, false, form, stride_budget);
+    // Addresses do not change what a record takes.
+    const std::vector<uint32_t> empty(counted.size(), 0);
+    instrument::SlotPlan nowhere = instrument::plan_slots(empty, 0, false, form, stride_budget);
     instrument::place(nowhere, 1ull << 40);
     XT_TRY(const instrument::Spliced trial, c.splicer.splice(plan, nowhere.layout));
     most = 0;
@@ -62,7 +65,8 @@ Result<std::vector<uint32_t>> stored_bytes(const LaunchContext& c, const instrum
                                   c.splicer.record_bytes(plan.probe, static_cast<uint32_t>(b)));
   }
   std::vector<uint32_t> stored;
-  for (uint32_t b : counted) stored.push_back(static_cast<uint32_t>(std::ceil(b * most)));
+  for (uint32_t b : counted)
+    stored.push_back(static_cast<uint32_t>(std::min(std::ceil(b * most), static_cast<double>(~0u))));
   return stored;
 }
 
@@ -92,6 +96,11 @@ void add_invariants(const trace::InvariantResult& result, diff::SemanticEvidence
 Result<std::unique_ptr<TraceBuffer>> TraceBuffer::create(replay::Backend& backend, std::span<const uint32_t> bytes,
                                                          uint32_t largest_record, bool wraps,
                                                          instrument::RecordForm form) {
+  const uint32_t most = bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+  if (most > largest_slot)
+    return with_hint(unsupported("a warp writes {:.1f} GiB of records, a slot holds {} GiB",
+                                 static_cast<double>(most) / (1 << 30), largest_slot >> 30),
+                     "a sparser probe (block instead of inst), or fewer iterations of the kernel's loops");
   std::unique_ptr<TraceBuffer> b(new TraceBuffer(backend));
   const uint64_t free = backend.free_bytes();
   const uint64_t usable = free > left_free ? free - left_free : 0;
