@@ -175,7 +175,8 @@ class Classic {
     number_warp();
     slot_address(false);
     to_uniform(ur_.address, r6);
-    to_uniform(high_half(ur_.address), r7);
+    to_uniform(high_half(ur_.address), r7, layout_.headless ? r2ur_to_use : 1);
+    if (layout_.headless) return;
     put(seq_, enc::s2r(r2, enc::sr_virtid), loads());
     put(seq_, enc::s2r(r3, enc::sr_virtualsmid), loads(r2ur_to_use));
     put(seq_, enc::cs2r32(r5, enc::sr_globaltimer_lo));
@@ -224,9 +225,12 @@ class Light {
     coordinate(enc::sr_ctaid_x, block());
     others(shape_.block, enc::sr_tid_x, tid_yz_);
     others(shape_.grid, enc::sr_ctaid_x, cta_yz_);
-    coordinate(enc::sr_virtid, virtid());
-    put(seq, enc::s2r(sm(), enc::sr_virtualsmid), {.stall = scoreboard_visible, .write_barrier = sb_});
-    if (taken_ < 4) put(seq, enc::cs2r32(clock(), enc::sr_clock_lo));
+    if (!layout_.headless) {
+      coordinate(enc::sr_virtid, virtid());
+      coordinate(enc::sr_virtualsmid, sm());
+    }
+    put_pause(seq, scoreboard_visible - 1);
+    if (!layout_.headless && taken_ < 4) put(seq, enc::cs2r32(clock(), enc::sr_clock_lo));
     return seq;
   }
 
@@ -241,18 +245,23 @@ class Light {
     linearise(shape_.grid, block(), cta_yz_);
     if (taken_ > 0) {
       constants(seq);
-      if (taken_ == 4) put(seq, enc::cs2r32(clock(), enc::sr_clock_lo));
+      if (taken_ == 4 && !layout_.headless) put(seq, enc::cs2r32(clock(), enc::sr_clock_lo));
       put_pause(seq, vector_to_vector - 1);
     }
     // address = slots + block * (slots of a CTA) + warp * slot
     put(seq, enc::imad_imm(address(), block(), layout_.slot_bytes * warps_per_cta(shape_), address()), wait(1));
     put(seq, enc::shf_r_u32_hi_imm(warp(), thread(), 5), after(1));
-    put(seq, enc::prmt_imm(sm(), sm(), place_bytes, virtid()), after(vector_to_vector - 1));
+    if (!layout_.headless) put(seq, enc::prmt_imm(sm(), sm(), place_bytes, virtid()));
+    put_pause(seq, vector_to_vector - 1);
     put(seq, enc::imad_imm(address(), warp(), layout_.slot_bytes, address()));
-    put(seq, enc::prmt_imm(packed(), sm(), head_bytes, time()));
-    put(seq, enc::mov_imm(next(address()), static_cast<uint32_t>(layout_.slots >> 32)), after(vector_to_memory));
+    if (layout_.headless) {
+      put_pause(seq, vector_to_vector - 1);
+    } else {
+      put(seq, enc::prmt_imm(packed(), sm(), head_bytes, time()));
+      put(seq, enc::mov_imm(next(address()), static_cast<uint32_t>(layout_.slots >> 32)), after(vector_to_memory));
+    }
     put(seq, enc::r2ur(ur_.address, address()));
-    if (!holds_head_)
+    if (!holds_head_ && !layout_.headless)
       put(seq, store_head({address(), -static_cast<int32_t>(layout_.lead_bytes)}, clock()),
           {.stall = 1, .read_barrier = sb_});
     if (groups_) set_lane_groups(seq, *groups_, thread(), sm(), virtid());
@@ -274,7 +283,7 @@ class Light {
   void constants(Sequence& seq) {
     put(seq, enc::mov_imm(address(), static_cast<uint32_t>(layout_.slots) + first_record_));
     put(seq, enc::umov_imm(high_half(ur_.address), static_cast<uint32_t>(layout_.slots >> 32)));
-    put(seq, enc::cs2r32(time(), enc::sr_globaltimer_lo));
+    if (!layout_.headless) put(seq, enc::cs2r32(time(), enc::sr_globaltimer_lo));
   }
 
   const LaunchShape& shape_;

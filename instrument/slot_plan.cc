@@ -33,15 +33,17 @@ uint32_t slot_size(const wire::SlotLayout& l, uint32_t bytes) {
 
 SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bool wraps, RecordForm form,
                     uint64_t stride_budget) {
-  XT_CHECK(!wraps || form.index_bits == 0, "wrapping slots hold chunks");
+  XT_CHECK(!wraps || (form.index_bits == 0 && !form.headless), "wrapping slots hold chunks, and their headers say how many");
   SlotPlan plan;
   wire::SlotLayout& l = plan.layout;
   l.warps = static_cast<uint32_t>(bytes.size());
   l.lead_bytes = wraps ? largest_record
+                 : form.headless      ? 0
                  : form.short_records ? static_cast<uint32_t>(sizeof(wire::SlotHead)) : wire::chunk_bytes;
   l.wraps = wraps;
   l.index_bits = form.index_bits;
   l.short_records = form.short_records;
+  l.headless = form.headless;
   const uint32_t most = bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
   const uint32_t equal = slot_size(l, most), stride = stride_of(l, needed(l, most));
   const uint64_t headers = wraps ? align_up(bytes.size() * sizeof(wire::WarpHeader), 128) : 0;

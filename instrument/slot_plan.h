@@ -20,6 +20,7 @@ struct SlotPlan {
 struct RecordForm {
   uint32_t index_bits = 0;
   bool short_records = false;
+  bool headless = false;
 };
 
 // `bytes[w]`: what warp w was counted to write; 0 for warps that are not sampled. `largest_record`: in bytes. `wraps`: the

@@ -213,6 +213,13 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
   for (uint32_t w = 0; w < l.warps; ++w) {
     if (!wire::cta_is_sampled(w / std::max(1u, l.warps_per_cta), l.one_in, l.seed)) continue;
     XT_TRY(const ByteView slot, slots->of(w));
+    if (l.headless) {
+      // The first record's clock is as good a start as any. All warps are taken to have started.
+      const bool any = slot.size() >= chunk_bytes && value_at<uint32_t>(slot, 0) != 0;
+      headers[w].start_clock = clock_epoch + (any ? value_at<wire::Chunk>(slot, 0).word[2] : 0);
+      headers[w].start_time = time_epoch;
+      continue;
+    }
     if (slot.size() < l.lead_bytes || l.lead_bytes < sizeof(wire::SlotHead)) continue;
     const auto head = value_at<wire::SlotHead>(slot, 0);
     if (value_at<uint64_t>(slot, 0) == 0) continue;
@@ -221,7 +228,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     headers[w].start_clock = 1ull << 32 | head.start_clock;
     headers[w].start_time = uint64_t{head.start_time} << wire::head_time_shift;
   }
-  extend(headers);
+  if (!l.headless) extend(headers);
   RecordView view;
   uint32_t most = 0;
   for (uint32_t w = 0; w < l.warps; ++w) {
@@ -233,7 +240,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     h.bytes = s.bytes() + (s.terminated() ? 0 : chunk_bytes);
     h.exit_clock_lo = s.last_clock();
     view.doubtful_clocks += s.doubtful();
-    view.stored_bytes += sizeof(wire::SlotHead) + s.stored();
+    view.stored_bytes += (l.headless ? 0 : sizeof(wire::SlotHead)) + s.stored();
     most = std::max(most, h.bytes);
   }
 
@@ -244,7 +251,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
   out.slot_bytes = std::bit_ceil(2 * chunk_bytes + most);
   out.lead_bytes = chunk_bytes;
   out.index_bits = 0;
-  out.short_records = false;
+  out.short_records = out.headless = false;
   out.entry_in_head = false;
   std::vector<bool> recorded(map.blocks.size());
   for (size_t b = 0; b < map.blocks.size(); ++b) {

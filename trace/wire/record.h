@@ -11,7 +11,8 @@
 //
 // Plain slots (layout.wraps = false) are for launches whose counting replays agree: a slot begins with a SlotHead, the
 // records follow from lead_bytes on, and the first record whose first word is zero ends them. The buffer is zeroed before
-// the launch, every slot has room for what was counted and the zero word, and unmapped memory lies behind the buffer.
+// the launch, every slot has room for what was counted and the zero word, and unmapped memory lies behind the buffer. Under
+// SlotLayout::headless there is no SlotHead, and lead_bytes is 0.
 //
 // Wrapping slots are for launches that take another path each time: a warp keeps a cursor c that starts at lead_bytes and
 // grows by the size of each record; a record begins at slot + (c & (slot size - 1)) and may run past the end of the slot

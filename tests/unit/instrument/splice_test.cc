@@ -178,7 +178,10 @@ TEST(Splice, PairAtEveryReachableInstruction) {
       if (!code->reachable[i]) continue;
       Plan plan = plan_of(ProbeKind::pair);
       plan.pair_sites = {OrigPc{code->pc(i)}};
-      const auto spliced = splice(k.cubin, k.name, small_shape(), plan, some_layout(small_shape(), false, wraps));
+      wire::SlotLayout layout = some_layout(small_shape(), false, wraps);
+      layout.headless = !wraps;
+      if (layout.headless) layout.lead_bytes = 0;
+      const auto spliced = splice(k.cubin, k.name, small_shape(), plan, layout);
       if (!spliced) {   // no registers free there: refused, not paid for with occupancy
         EXPECT_EQ(spliced.error().kind, ErrorKind::unsupported) << where(*code, i) << ": " << spliced.error().to_string();
         ++refused;

@@ -264,7 +264,8 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
   for (const wire::Block& b : splicer->blocks())
     for (uint32_t k = 0; k < b.instructions; ++k) pcs.push_back(b.first_pc + 16 * k);
   size_t replayed = 0;
-  for (size_t n = 0; n < pcs.size(); n += std::max<size_t>(1, pcs.size() / 12)) {
+  const size_t step = std::max<size_t>(1, pcs.size() / 12) | 1;   // odd and even places
+  for (size_t n = 0; n < pcs.size(); n += step) {
     SCOPED_TRACE(fmt::format("site {:#x}", pcs[n]));
     PcWitness witness(pcs[n]);
     backend->set_witness(&witness);
@@ -275,8 +276,11 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
     // from wherever.
     for (const auto& [warp, masks] : witness.masks)
       bytes[warp] = static_cast<uint32_t>(wire::chunk_bytes * (masks.size() + seen[warp].size()));
+    const bool headless = n % 2 == 0;   // plain slots without heads, and wrapping ones
+    instrument::RecordForm form;
+    form.headless = headless;
     instrument::SlotPlan slots =
-        instrument::plan_slots(bytes, 2 * wire::chunk_bytes, true, {}, uint64_t{1} << 30);
+        instrument::plan_slots(bytes, 2 * wire::chunk_bytes, !headless, form, uint64_t{1} << 30);
     const auto buffer = backend->allocate(slots.total_bytes, "records");
     ASSERT_TRUE(buffer);
     instrument::place(slots, buffer->value);
@@ -293,17 +297,24 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
     }
     ASSERT_TRUE(spliced) << spliced.error().to_string();
     ASSERT_NO_FATAL_FAILURE(run(spliced->cubin));
-    const auto headers =
-        backend->read(DevPtr{slots.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));
-    ASSERT_TRUE(headers);
     Bytes piece;
     const trace::DeviceReader read = [&](uint64_t address, uint64_t size) -> Result<ByteView> {
       XT_TRY(piece, backend->read(DevPtr{address}, size));
       return ByteView(piece);
     };
+    trace::RecordView view{spliced->map, {}, slots.entries, read, 0, 0};
+    if (headless) {
+      auto plain = trace::view_plain_slots(spliced->map, read, slots.entries);
+      ASSERT_TRUE(plain) << plain.error().to_string();
+      view = std::move(*plain);
+    } else {
+      auto headers = backend->read(DevPtr{slots.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));
+      ASSERT_TRUE(headers);
+      view.headers = std::move(*headers);
+    }
     std::map<uint32_t, std::vector<uint32_t>> decoded;
-    const auto summary = trace::decode(spliced->map, trace::TraceKind::pair, *headers, read,
-                                       {slots.entries, true, {}}, [&](const trace::WarpTrace& t) -> Status {
+    const auto summary = trace::decode(view.map, trace::TraceKind::pair, view.headers, view.read,
+                                       {view.table, true, {}}, [&](const trace::WarpTrace& t) -> Status {
                                          for (uint32_t k = 0; k < t.records(); ++k)
                                            if (t.kind[k] != wire::RecordKind::edge_end)
                                              decoded[t.warp].push_back(t.mask[k]);
@@ -311,6 +322,8 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
                                        });
     ASSERT_TRUE(summary) << summary.error().to_string();
     EXPECT_TRUE(decoded == witness.masks);
+    EXPECT_EQ(summary->losses.count(trace::LossSeverity::lost), 0u);
+    EXPECT_EQ(summary->losses.count(trace::LossSeverity::distrust), 0u);
     ASSERT_TRUE(backend->release(*buffer));
     ++replayed;
   }

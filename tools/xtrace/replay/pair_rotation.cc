@@ -172,7 +172,8 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
   out.sites_left_out = sites.left_out;
   XT_TRY(const auto buffer,
          TraceBuffer::create(c.backend, slot_bytes(c, counts, out.one_in, options.seed),
-                             c.splicer.largest_record(instrument::ProbeKind::pair), !counts.stable));
+                             c.splicer.largest_record(instrument::ProbeKind::pair), !counts.stable,
+                             {.headless = counts.stable}));
   Rotation rotation(c, counts, options, clean, *buffer, out);
   Progress progress("pair sites", sites.pcs.size(), !options.quiet);
   for (uint32_t pc : sites.pcs) {
