@@ -34,7 +34,14 @@ class Stream {
   void run(Bytes* out) {
     out_ = out;
     if (map_.layout.entry_in_head) emit(wire::word0(wire::RecordKind::block, 0), ~0u);
-    while (!ended_) map_.layout.short_records ? short_record() : chunked_record();
+    while (!ended_) {
+      if (map_.layout.short_records)
+        short_record();
+      else if (map_.layout.short_pairs)
+        short_pair();
+      else
+        chunked_record();
+    }
   }
   uint32_t bytes() const { return bytes_; }
   uint32_t last_clock() const { return static_cast<uint32_t>(clock_); }
@@ -79,6 +86,14 @@ class Stream {
       clock_ += value_at<uint32_t>(slot_, at) - static_cast<uint32_t>(clock_);
       emit(wire::word0(wire::RecordKind::block, next), ~0u);
     }
+    at_ += size;
+  }
+
+  void short_pair() {
+    constexpr uint32_t size = 8;
+    if (!begins(size)) return;
+    put({{wire::word0(wire::RecordKind::pair, 0), ~0u, value_at<uint32_t>(slot_, at_), value_at<uint32_t>(slot_, at_ + 4)}});
+    clock_ += value_at<uint32_t>(slot_, at_ + 4) - static_cast<uint32_t>(clock_);
     at_ += size;
   }
 
@@ -216,7 +231,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     if (l.headless) {
       // The first record's clock is as good a start as any. All warps are taken to have started.
       const bool any = slot.size() >= chunk_bytes && value_at<uint32_t>(slot, 0) != 0;
-      headers[w].start_clock = clock_epoch + (any ? value_at<wire::Chunk>(slot, 0).word[2] : 0);
+      headers[w].start_clock = clock_epoch + (any ? value_at<wire::Chunk>(slot, 0).word[l.short_pairs ? 0 : 2] : 0);
       headers[w].start_time = time_epoch;
       continue;
     }
@@ -251,7 +266,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
   out.slot_bytes = std::bit_ceil(2 * chunk_bytes + most);
   out.lead_bytes = chunk_bytes;
   out.index_bits = 0;
-  out.short_records = out.headless = false;
+  out.short_records = out.short_pairs = out.headless = false;
   out.entry_in_head = false;
   std::vector<bool> recorded(map.blocks.size());
   for (size_t b = 0; b < map.blocks.size(); ++b) {

@@ -38,6 +38,21 @@ void store_header(ProbeContext& c, Sequence& seq, const Holder& h, uint32_t word
   store_words(c, seq, h, 2, 0);
 }
 
+// { before, after } alone: there is one site, and no lane is missing.
+bool short_site(ProbeContext& c, InstIndex i) {
+  if (!c.layout.headless || !c.full(c.blocks.block_of[i])) return false;
+  const auto h = c.scratch.try_holder(i, i + 1, {Shape::pair}, std::nullopt);
+  if (!h) return false;
+  constexpr uint32_t bytes = 8;
+  put(c.out.before[i], enc::cs2r32(h->r(0), enc::sr_clock_lo));
+  Sequence& seq = c.out.after[i];
+  put(seq, enc::cs2r32(h->r(1), enc::sr_clock_lo), {.stall = vector_to_memory});
+  store_words(c, seq, *h, 2, 0);
+  bump_address(c, seq, bytes, 5 + 1 + least_head_cycles);
+  c.map.layout.short_pairs = true;
+  return true;
+}
+
 Status plain_site(ProbeContext& c, uint32_t site, InstIndex i) {
   const uint32_t word0 = wire::word0(wire::RecordKind::pair, site);
   Sequence& before = c.out.before[i];
@@ -121,7 +136,7 @@ Status insert_pair(ProbeContext& c) {
     const sass::Effects& fx = c.code.insts[i].fx;
     wire::Site info{pc, is_edge(fx), 0};
     if (!info.edge) {
-      XT_TRY_STATUS(plain_site(c, site, i));
+      if (!short_site(c, i)) XT_TRY_STATUS(plain_site(c, site, i));
     } else {
       unsigned overhead = 0;
       for (InstIndex s : c.code.successors(i)) {

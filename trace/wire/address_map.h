@@ -52,6 +52,7 @@ struct SlotLayout {
   uint32_t index_bits = 0;     // short and packed records: bits of the block number in their first word; 0: word0
   bool short_records = false;  // `block`: see record.h
   bool headless = false;       // plain slots without a SlotHead: nobody asks where and when the warp started
+  bool short_pairs = false;    // pair records of two words (filled by the splicer)
   bool entry_in_head = false;  // short block records: block 0 has none (filled by the splicer)
   uint32_t warps = 0, warps_per_cta = 0;
   uint32_t one_in = 1, seed = 0;     // cta sampling

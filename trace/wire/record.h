@@ -44,6 +44,8 @@
 //                        the first, then one whole clock for each of the others
 //                        Under SlotLayout::entry_in_head the entry block, which every warp executes once, has no record:
 //                        its clock is that of the SlotHead
+//   short pair record    (SlotLayout::short_pairs)  { clock before, clock after }, of one site in a full block. A record whose
+//                        first clock reads zero ends the trace early: the counts then say that records are missing
 //   packed inst record   (Block::clock_at not empty)  a head, the mask unless the block is full, and the clocks where
 //                        clock_at says: the first whole or in the head, of most others the low half. They are extended
 //                        from one to the next. The head is word0; under SlotLayout::index_bits = n > 0 it is block + 1 or

@@ -290,6 +290,7 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
     instrument::Plan plan;
     plan.probe = ProbeKind::pair;
     plan.pair_sites = {OrigPc{pcs[n]}};
+    plan.full_blocks = full_blocks();
     const auto spliced = splicer->splice(plan, slots.layout);
     if (!spliced && spliced.error().kind == ErrorKind::unsupported) {  // some sites are refused by name
       ASSERT_TRUE(backend->release(*buffer));

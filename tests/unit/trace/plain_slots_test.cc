@@ -225,6 +225,28 @@ TEST(PlainSlots, APauseThatHalvesCanNotPlaceIsCounted) {
   EXPECT_EQ(b.view().doubtful_clocks, 1u);
 }
 
+TEST(PlainSlots, ShortPairsWithoutHeads) {
+  Buffer b(2, 32);
+  b.map.layout.headless = b.map.layout.short_pairs = true;
+  b.map.layout.lead_bytes = 0;
+  b.map.sites.resize(1);
+  b.put(0, 0, 0xfffffff0u);
+  b.put(0, 4, 0x8u);   // over the end of 32 bits
+  b.put(0, 8, 0x20u);
+  b.put(0, 12, 0x24u);
+  const auto d = b.decoded(TraceKind::pair);
+  ASSERT_EQ(d.warps.size(), 2u);
+  const WarpTrace& t = d.warps[0];
+  ASSERT_EQ(t.records(), 2u);
+  EXPECT_EQ(t.clocks(0)[1] - t.clocks(0)[0], 0x18u);
+  EXPECT_EQ(t.clocks(1)[0] - t.clocks(0)[1], 0x18u);
+  EXPECT_EQ(t.clocks(1)[1] - t.clocks(1)[0], 4u);
+  EXPECT_EQ(t.mask, (std::vector<uint32_t>{~0u, ~0u}));
+  EXPECT_EQ(d.warps[1].records(), 0u);   // did not come past the site
+  EXPECT_EQ(d.summary.losses.count(LossSeverity::lost), 0u);
+  EXPECT_EQ(b.view().stored_bytes, 16u);
+}
+
 TEST(PlainSlots, TheEntryBlockIsInTheHead) {
   Buffer b(2, 64);
   b.make_short(1);

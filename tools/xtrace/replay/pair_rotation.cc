@@ -114,7 +114,7 @@ class Rotation {
 
  private:
   Result<instrument::Spliced> splice(uint32_t pc) {
-    return c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pc}}, out_.one_in, options_.seed, {}, {}}, buffer_.layout());
+    return c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pc}}, out_.one_in, options_.seed, counts_.full(), {}}, buffer_.layout());
   }
 
   Status decode(const instrument::Spliced& spliced, uint32_t pc) {
