@@ -14,6 +14,22 @@ bool aligned(Step& s, uint64_t address, unsigned bytes, unsigned lane, const cha
   return false;
 }
 
+// Shared memory of another CTA of the cluster.
+std::byte* distributed_bytes(Step& s, uint32_t rank, uint32_t address, unsigned bytes, unsigned lane) {
+  if (!aligned(s, address, bytes, lane, "distributed shared")) return nullptr;
+  const Cluster* cluster = s.cta->cluster.get();
+  const std::span<std::byte> shared =
+      cluster != nullptr && rank < cluster->shared.size() ? cluster->shared[rank] : std::span<std::byte>();
+  if (uint64_t{address} + bytes <= shared.size()) return shared.data() + address;
+  s.fail(ErrorKind::device,
+         fmt::format(
+             "an access of {} bytes at {:#x} of the shared memory of CTA {} of the cluster, which has {:#x} "
+             "bytes or has ended",
+             bytes, address, rank, shared.size()),
+         static_cast<int>(lane));
+  return nullptr;
+}
+
 }  // namespace
 
 void decode_address(Decoder& d, Inst& i, const AddressFields& f) {
@@ -55,6 +71,7 @@ std::byte* global_bytes(Step& s, uint64_t address, unsigned bytes, unsigned lane
 
 std::byte* shared_bytes(Step& s, uint32_t address, unsigned bytes, unsigned lane) {
   if (!aligned(s, address, bytes, lane, "shared")) return nullptr;
+  if (s.cta->rank != 0 && address >> rank_shift == s.cta->rank) address -= s.cta->rank << rank_shift;
   if (uint64_t{address} + bytes <= s.cta->shared.size()) return s.cta->shared.data() + address;
   s.fail(ErrorKind::device,
          fmt::format("an access of {} bytes at {:#x} of shared memory, which has {:#x} bytes", bytes, address,
@@ -75,9 +92,13 @@ std::byte* local_bytes(Step& s, uint32_t address, unsigned bytes, unsigned lane)
 }
 
 std::byte* generic_bytes(Step& s, uint64_t address, unsigned bytes, unsigned lane) {
-  if (address - shared_window < window_bytes)
-    return shared_bytes(s, static_cast<uint32_t>(address - shared_window), bytes, lane);
-  if (address - local_window < window_bytes)
+  if (in_shared_window(address)) {
+    const auto rank = static_cast<uint32_t>((address - shared_window) >> rank_shift);
+    const auto offset = static_cast<uint32_t>((address - shared_window) & (window_bytes - 1));
+    return rank == s.cta->rank ? shared_bytes(s, offset, bytes, lane)
+                               : distributed_bytes(s, rank, offset, bytes, lane);
+  }
+  if (in_local_window(address))
     return local_bytes(s, static_cast<uint32_t>(address - local_window), bytes, lane);
   return global_bytes(s, address, bytes, lane);
 }

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 
+#include "replay/interp/special.h"
+
 namespace xtrace::replay::interp {
 namespace {
 
-constexpr uint64_t stack_top = 0x28;           // [nvdisasm 13: the first instruction of kernels with a frame]
+constexpr uint64_t stack_top = 0x28;  // [nvdisasm 13: the first instruction of kernels with a frame]
+// Upper and lower half of the address of the grid's barrier. [vendor code: grid.sync of cooperative groups]
+constexpr uint64_t grid_barrier_high = 0x44, grid_barrier_low = 0x48;
 constexpr uint32_t relocation_address_64 = 2;  // R_CUDA_64
 
 void put32(Bytes& bank, uint64_t at, uint32_t v) {
@@ -77,6 +81,10 @@ Result<ConstantBanks> constant_banks(const cubin::Image& image, const cubin::Ker
   put_geometry(zero, arch.bank0_block_dim, launch.record.block);
   put_geometry(zero, arch.bank0_grid_dim, launch.record.grid);
   put32(zero, stack_top, local_bytes);
+  if (launch.record.cooperative) {
+    put32(zero, grid_barrier_high, static_cast<uint32_t>(grid_barrier_address >> 32));
+    put32(zero, grid_barrier_low, static_cast<uint32_t>(grid_barrier_address));
+  }
   const Bytes& params = launch.record.param_block;
   const uint64_t base = kernel.param_base != 0 ? kernel.param_base : arch.bank0_params;
   if (zero.size() < base + params.size()) zero.resize(base + params.size());

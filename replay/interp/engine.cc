@@ -26,16 +26,22 @@ class Engine {
         sm_clock_(modelled_sm_count, first_clock) {}
 
   Result<EngineResult> run() {
-    const uint64_t ctas = launch_.record.grid.count();
+    const Dim3& cluster = launch_.record.cluster;
+    // What starts together: a cluster, or a CTA where there are none.
+    const uint64_t groups = launch_.record.grid.count() / (clustered() ? cluster.count() : 1);
     uint64_t started = 0;
     std::deque<Cta> resident;
     size_t turn = 0;  // CTAs that had a slice since the last one started or ended
-    while (started < ctas || !resident.empty()) {
+    size_t idle = 0;  // CTAs of clusters in a row that could not go on
+    while (started < groups || !resident.empty()) {
       const bool stuck =
           turn >= resident.size();  // nobody ended in a whole round: somebody may wait for a later CTA
-      if (stuck && started < ctas && resident.size() < most_resident) {
-        resident.push_front(start(started++));
-        turn = 0;
+      if (stuck && started < groups && resident.size() < most_resident) {
+        if (clustered())
+          start_cluster(started++, resident);
+        else
+          resident.push_front(start(started++));
+        turn = idle = 0;
       }
       Cta cta = std::move(resident.front());
       resident.pop_front();
@@ -44,9 +50,12 @@ class Engine {
       if (cta.done()) {
         finish(cta);
         turn = resident.empty() ? 0 : 1;  // no new one before the others had their turn
+        idle = 0;
         continue;
       }
-      if (!progress) return deadlock(cta);
+      idle = progress ? 0 : idle + 1;
+      const bool more = started < groups && resident.size() + 1 < most_resident;
+      if (!progress && (!cta.cluster || (!more && idle > resident.size()))) return deadlock(cta);
       resident.push_back(std::move(cta));
     }
     for (uint64_t c : sm_clock_) result_.cycles = std::max(result_.cycles, c - first_clock);
@@ -54,7 +63,10 @@ class Engine {
   }
 
  private:
+  bool clustered() const { return launch_.record.cluster.count() > 1; }
   Cta start(uint64_t linear);
+  // Its CTAs, in front of the others.
+  void start_cluster(uint64_t number, std::deque<Cta>& resident);
   void finish(Cta& cta);
   Result<bool> slice(Cta& cta);
   Status run_warp(Cta& cta, Warp& w, uint64_t& executed);
@@ -103,7 +115,25 @@ Cta Engine::start(uint64_t linear) {
   return cta;
 }
 
+void Engine::start_cluster(uint64_t number, std::deque<Cta>& resident) {
+  const Dim3 &grid = launch_.record.grid, &size = launch_.record.cluster;
+  const uint64_t across = grid.x / size.x, down = grid.y / size.y;
+  const uint64_t x = number % across * size.x, y = number / across % down * size.y,
+                 z = number / across / down * size.z;
+  const auto cluster = std::make_shared<Cluster>();
+  for (uint32_t rank = 0; rank < size.count(); ++rank) {  // [PTX ISA: %cluster_ctarank]
+    const uint64_t cx = x + rank % size.x, cy = y + rank / size.x % size.y, cz = z + rank / size.x / size.y;
+    Cta cta = start(cx + (cy + cz * grid.y) * grid.x);
+    cta.rank = rank;
+    cta.cluster = cluster;
+    cluster->shared.push_back(cta.shared);
+    for (const Warp& w : cta.warps) cluster->live += static_cast<uint32_t>(std::popcount(w.live));
+    resident.push_front(std::move(cta));
+  }
+}
+
 void Engine::finish(Cta& cta) {
+  if (cta.cluster) cta.cluster->shared[cta.rank] = {};
   uint64_t end = cta.start_clock;
   for (const Warp& w : cta.warps) end = std::max(end, w.clock);
   sm_clock_[cta.sm] = end;
@@ -113,6 +143,7 @@ void Engine::finish(Cta& cta) {
 Result<bool> Engine::slice(Cta& cta) {
   uint64_t executed = 0;
   bool progress = false;
+  if (cta.cluster) wake_for_cluster(cta);
   for (bool again = true; again && executed < cta_slice;) {
     again = false;
     for (Warp& w : cta.warps) {
@@ -211,12 +242,26 @@ tl::unexpected<Error> Engine::deadlock(const Cta& cta) {
 
 }  // namespace
 
+Status check_cluster(const bundle::LaunchRecord& r) {
+  const Dim3& c = r.cluster;
+  if (c.count() > most_cluster_ctas)
+    return unsupported("kernel {} is launched in clusters of {} CTAs, at most {} are modelled", r.kernel,
+                       c.count(), most_cluster_ctas);
+  if (c.count() > 1 && (r.grid.x % c.x != 0 || r.grid.y % c.y != 0 || r.grid.z % c.z != 0))
+    return bad_input("the grid {}x{}x{} of kernel {} is no multiple of its cluster {}x{}x{}", r.grid.x,
+                     r.grid.y, r.grid.z, r.kernel, c.x, c.y, c.z);
+  return {};
+}
+
 Result<EngineResult> execute(const Program& program, const LaunchImage& launch, MemoryMap& memory,
                              const EngineOptions& options) {
   const bundle::LaunchRecord& r = launch.record;
-  if (r.cluster.count() > 1)
-    return unsupported("kernel {} is launched in clusters, which are not implemented", r.kernel);
-  return Engine(program, launch, memory, options).run();
+  XT_TRY_STATUS(check_cluster(r));
+  Bytes grid_barrier(grid_barrier_bytes);
+  if (r.cooperative) XT_TRY_STATUS(memory.add(grid_barrier_address, grid_barrier, "the barrier of the grid"));
+  auto result = Engine(program, launch, memory, options).run();
+  if (r.cooperative) memory.remove(grid_barrier_address);
+  return result;
 }
 
 }  // namespace xtrace::replay::interp

@@ -1,5 +1,5 @@
 // Runs a decoded kernel over its grid. Deterministic: CTAs in order, warps of a CTA in turns, paths of a warp
-// in turns; a CTA that spins lets the next one start.
+// in turns; a CTA that spins lets the next one start. CTAs of a cluster start together.
 #pragma once
 
 #include <optional>
@@ -20,6 +20,9 @@ struct EngineResult {
   uint64_t warp_instructions = 0, lane_instructions = 0;
   uint64_t cycles = 0;  // modelled, of the longest SM
 };
+
+// unsupported or bad_input when the clusters of a launch can not be modelled.
+Status check_cluster(const bundle::LaunchRecord& record);
 
 // device error: the kernel did something that hardware would stop too, or it hangs. unsupported: it reached
 // what is not implemented. Both name kernel, pc, instruction, warp and lane.

@@ -84,9 +84,7 @@ class Interp final : public InterpBackend {
 Status Interp::prepare(const LaunchImage& launch) {
   if (prepared_) return internal("prepare() before finish() of the previous launch");
   XT_TRY_STATUS(check_launch(launch));
-  if (launch.record.cluster.count() > 1)
-    return unsupported("the launch of {} is in clusters, which the interpreter does not implement",
-                       launch.record.kernel);
+  XT_TRY_STATUS(interp::check_cluster(launch.record));
   launch_ = launch;
   regions_ = launch.before;
   for (size_t i = 0; i < regions_.size(); ++i) {

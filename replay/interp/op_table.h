@@ -26,6 +26,7 @@ std::span<const Op> convert_ops();
 std::span<const Op> predicate_ops();
 std::span<const Op> move_ops();
 std::span<const Op> memory_ops();
+std::span<const Op> copy_ops();
 std::span<const Op> atomic_ops();
 std::span<const Op> warp_ops();
 std::span<const Op> control_ops();

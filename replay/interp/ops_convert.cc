@@ -1,101 +1,223 @@
-// Conversions between integers and floating-point numbers.
+// Conversions between integers and floating-point numbers, and rounding to integral numbers.
 #include "replay/interp/op_table.h"
 #include "replay/interp/step.h"
-#include "replay/interp/value/float.h"
+#include "replay/interp/value/narrow.h"
 
 namespace xtrace::replay::interp {
 namespace {
 
 using namespace value;
 
-constexpr uint32_t format_f32 = 2;  // [85:84] and [77:75]: F16 1, F32 2, F64 3
-constexpr uint32_t size_32 = 2;     // 8, 16, 32, 64 bits
+enum Format : uint32_t { format_f16 = 1, format_f32 = 2, format_f64 = 3, format_bf16 = 4 };
+enum Size : uint32_t { size_8, size_16, size_32, size_64 };
 
-// --- I2F, I2FP: 32-bit integer to single precision
-void i2f(Step& s, const Inst& i) {
-  const Plain a(s, i.a[0]);
-  const auto r = static_cast<Rounding>(i.op);
-  const bool is_signed = i.flag[0];
+// A 64-bit integer operand in [63:32].
+void integer_pair(Decoder& d, Inst& i) {
+  switch (d.layout.s) {
+    case sass::SourceS::reg:
+      return d.gprs(i.a, 32, 2);
+    case sass::SourceS::ur:
+      return d.urs(i.a, 32, 2);
+    case sass::SourceS::constant: {
+      const unsigned bank = d.take(58, 54);
+      const uint32_t offset = d.take(53, 40) * 4;
+      i.a[0] = d.constant(d.bank_word(bank, offset));
+      i.a[1] = d.constant(d.bank_word(bank, offset + 4));
+      return;
+    }
+    default:
+      return d.refuse("this operand of a 64-bit conversion");
+  }
+}
+
+void store64(const Step& s, const Inst& i, unsigned l, uint64_t v) {
+  s.out(i.d[0])[l] = static_cast<uint32_t>(v);
+  s.out(i.d[1])[l] = static_cast<uint32_t>(v >> 32);
+}
+
+// --- I2F, I2FP. op: rounding; type: operand size; imm: which byte or half of the operand; flag[0]: signed.
+struct Integer {
+  uint64_t magnitude;
+  bool negative;
+};
+Integer integer_of(const Inst& i, uint32_t lo, uint32_t hi) {
+  const unsigned width = 8u << i.type;
+  uint64_t v = uint64_t{hi} << 32 | lo;
+  if (width < 64) v = (v >> (i.type < size_32 ? width * i.imm : 0)) & ((uint64_t{1} << width) - 1);
+  const bool negative = i.flag[0] && (v >> (width - 1) & 1) != 0;
+  if (negative) v = width == 64 ? 0 - v : (uint64_t{1} << width) - v;
+  return {v, negative};
+}
+void to_f32(Step& s, const Inst& i) {
+  const Plain lo(s, i.a[0]), hi(s, i.a[1]);
   map(s, i.d[0], [&](unsigned l) {
-    const bool negative = is_signed && static_cast<int32_t>(a[l]) < 0;
-    return i2f32(negative ? 0u - a[l] : a[l], negative, r);
+    const Integer v = integer_of(i, lo[l], hi[l]);
+    return i2f32(v.magnitude, v.negative, static_cast<Rounding>(i.op));
+  });
+}
+void to_f64(Step& s, const Inst& i) {
+  const Plain lo(s, i.a[0]), hi(s, i.a[1]);
+  each(s, [&](unsigned l) {
+    const Integer v = integer_of(i, lo[l], hi[l]);
+    const auto r = static_cast<double>(v.magnitude);  // to nearest even
+    store64(s, i, l, std::bit_cast<uint64_t>(v.negative ? -r : r));
   });
 }
 void decode_i2f(Decoder& d, Inst& i) {
-  d.dst(i);
-  d.expect(77, 75, format_f32, "the result type");
-  d.expect(85, 84, size_32, "the operand size");
+  const uint32_t to = d.take(77, 75);
+  i.type = d.take(85, 84);
   i.flag[0] = d.flag(74);
   i.op = d.take(79, 78);
-  i.a[0] = d.s();
-  i.exec = i2f;
+  if (i.type < size_32 && d.layout.s != sass::SourceS::imm) i.imm = d.take(61, 60);
+  if (i.type == size_16 && i.imm > 1) d.refuse("the half of the operand");
+  i.a[1] = d.constant(0);
+  if (i.type == size_64)
+    integer_pair(d, i);
+  else
+    i.a[0] = d.s();
+  if (to == format_f64) {
+    if (i.type == size_64 && i.op != 0) d.refuse("the rounding");
+    d.dst(i, 2);
+    i.exec = to_f64;
+    return;
+  }
+  d.dst(i);
+  if (to != format_f32) d.refuse("a 16-bit result, whose upper half was not measured");
+  i.exec = to_f32;
 }
-// --- F2I: single precision to 32-bit integer
+
+// --- floating-point operands
+double number(const Inst& i, uint32_t lo, uint32_t hi) {
+  switch (i.type) {
+    case format_f16:
+      return narrow_to_double(static_cast<uint16_t>(lo), half_format);
+    case format_f32:
+      return f32(i.flag[0] ? flush(lo) : lo);
+    default:
+      return f64(lo, hi);
+  }
+}
+// The operand's format is in i.type. Halves have no modifiers and are lower ones.
+void decode_number(Decoder& d, Inst& i) {
+  i.a[1] = d.constant(0);
+  switch (i.type) {
+    case format_f16:
+      i.a[0] = d.s();
+      return;
+    case format_f32:
+      i.a[0] = d.s(Mod::fp);
+      return;
+    case format_f64:
+      d.s64(i.a);
+      return;
+    default:
+      d.refuse("the operand type");
+  }
+}
+
+// --- F2I. op: rounding; imm: bits of the result; flag[0] .FTZ, flag[1] signed, flag[2] .NTZ.
+// What is not a number becomes 0 with .NTZ; without it, where the operand is a double or the result has 64
+// bits, the highest bit alone. [PTX ISA: cvt]
 void f2i_op(Step& s, const Inst& i) {
-  const Source a(s, i.a[0]);
-  uint32_t* d = s.out(i.d[0]);
+  const Source lo(s, i.a[0]), hi(s, i.a[1]);
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
     const unsigned l = first_lane(m);
-    const uint32_t v = i.flag[0] ? flush(a[l]) : a[l];
-    if (is_nan(v))
-      return s.fail(ErrorKind::unsupported, "the conversion of what is not a number, which was not measured",
-                    static_cast<int>(l));
-    d[l] = static_cast<uint32_t>(f2i(f32(v), 32, i.flag[1], static_cast<Rounding>(i.op)));
+    const double v = number(i, lo[l], hi[l]);
+    uint64_t r = 0;
+    if (v == v) {
+      r = f2i(v, i.imm, i.flag[1], static_cast<Rounding>(i.op));
+    } else if (!i.flag[2]) {
+      if (i.type != format_f64 && i.imm != 64)
+        return s.fail(ErrorKind::unsupported,
+                      "the conversion of what is not a number, which was not measured", static_cast<int>(l));
+      r = uint64_t{1} << (i.imm - 1);
+    }
+    s.out(i.d[0])[l] = static_cast<uint32_t>(r);
+    if (i.imm == 64) s.out(i.d[1])[l] = static_cast<uint32_t>(r >> 32);
   }
 }
 void decode_f2i(Decoder& d, Inst& i) {
-  d.dst(i);
   i.flag[0] = d.flag(80);
   i.flag[1] = d.flag(72);
-  d.expect(76, 75, size_32, "the result size");
-  d.expect(85, 84, format_f32, "the operand type");
+  i.flag[2] = d.flag(77);
+  const uint32_t size = d.take(76, 75);
+  if (size < size_32) d.refuse("a result of less than 32 bits");
+  i.imm = size == size_64 ? 64 : 32;
+  i.type = d.take(86, 84);
+  if (i.flag[0] && i.type != format_f32) d.refuse(".FTZ of an operand that is not single precision");
   i.op = d.take(79, 78);
-  d.hint(77, 77);  // .NTZ: what a NaN becomes, and those are refused
-  i.a[0] = d.s(Mod::fp);
+  d.dst(i, size == size_64 ? 2 : 1);
+  decode_number(d, i);
   i.exec = f2i_op;
 }
 
-// --- F2F between single and double precision
-void f64_to_f32(Step& s, const Inst& i) {
-  const Plain lo(s, i.a[0]);
-  const Source hi(s, i.a[1]);
-  map(s, i.d[0], [&](unsigned l) { return canonical(static_cast<float>(f64(lo[l], hi[l]))); });
+// --- F2F to single and double precision
+void number_to_f32(Step& s, const Inst& i) {
+  const Source lo(s, i.a[0]), hi(s, i.a[1]);
+  map(s, i.d[0],
+      [&](unsigned l) { return canonical(to_single(number(i, lo[l], hi[l]), static_cast<Rounding>(i.op))); });
 }
-void f32_to_f64(Step& s, const Inst& i) {
-  const Source a(s, i.a[0]);
-  uint32_t *lo = s.out(i.d[0]), *hi = s.out(i.d[1]);
+void number_to_f64(Step& s, const Inst& i) {
+  const Source lo(s, i.a[0]), hi(s, i.a[1]);
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
     const unsigned l = first_lane(m);
-    if (is_nan(a[l]))
+    const double v = number(i, lo[l], hi[l]);
+    if (v != v)
       return s.fail(ErrorKind::unsupported, "a result that is not a number, whose payload was not measured",
                     static_cast<int>(l));
-    const auto v = std::bit_cast<uint64_t>(static_cast<double>(f32(a[l])));
-    lo[l] = static_cast<uint32_t>(v);
-    hi[l] = static_cast<uint32_t>(v >> 32);
+    store64(s, i, l, std::bit_cast<uint64_t>(v));
   }
 }
-void decode_f2f_wide(Decoder& d, Inst& i) {
+void decode_f2f(Decoder& d, Inst& i) {
   d.expect(80, 80, 0, ".FTZ");
-  d.expect(79, 78, 0, "the rounding");
-  const uint32_t to = d.take(77, 75), from = d.take(85, 84);
-  if (to == 3 && from == format_f32) {
+  const uint32_t to = d.take(77, 75);
+  i.type = d.take(86, 84);
+  i.op = d.take(79, 78);
+  decode_number(d, i);
+  if (to == i.type) d.refuse("a conversion to its own type");
+  if (to == format_f64) {
+    if (i.op != 0) d.refuse("the rounding");
     d.dst(i, 2);
-    i.a[0] = d.s(Mod::fp);
-    i.exec = f32_to_f64;
-  } else if (to == format_f32 && from == 3) {
-    d.dst(i);
-    d.s64(i.a);
-    i.exec = f64_to_f32;
-  } else {
-    d.refuse("a conversion other than between single and double precision");
+    i.exec = number_to_f64;
+    return;
   }
+  d.dst(i);
+  if (to != format_f32) d.refuse("a 16-bit result, whose upper half was not measured");
+  i.exec = number_to_f32;
+}
+
+// --- FRND: to an integral number of the same format
+void frnd(Step& s, const Inst& i) {
+  const Source lo(s, i.a[0]), hi(s, i.a[1]);
+  for (uint32_t m = s.mask; m != 0; m &= m - 1) {
+    const unsigned l = first_lane(m);
+    const double v = number(i, lo[l], hi[l]);
+    if (v != v)
+      return s.fail(ErrorKind::unsupported, "the rounding of what is not a number, which was not measured",
+                    static_cast<int>(l));
+    const double r = to_integral(v, static_cast<Rounding>(i.op));
+    if (i.type == format_f64)
+      store64(s, i, l, std::bit_cast<uint64_t>(r));
+    else
+      s.out(i.d[0])[l] = bits32(static_cast<float>(r));
+  }
+}
+void decode_frnd(Decoder& d, Inst& i) {
+  d.expect(80, 80, 0, ".FTZ");
+  i.type = d.take(77, 75);
+  d.expect(86, 84, i.type, "the operand type");
+  if (i.type != format_f32 && i.type != format_f64)
+    d.refuse("a 16-bit result, whose upper half was not measured");
+  i.op = d.take(79, 78);
+  d.dst(i, i.type == format_f64 ? 2 : 1);
+  decode_number(d, i);
+  i.exec = frnd;
 }
 
 constexpr Op ops[] = {
-    {"I2F", 0x106, decode_i2f},
-    {"I2FP", 0x045, decode_i2f},
-    {"F2I", 0x105, decode_f2i},
-    {"F2F", 0x110, decode_f2f_wide},
+    {"I2F", 0x106, decode_i2f}, {"I2F", 0x112, decode_i2f},   {"I2FP", 0x045, decode_i2f},
+    {"F2I", 0x105, decode_f2i}, {"F2I", 0x111, decode_f2i},   {"F2F", 0x104, decode_f2f},
+    {"F2F", 0x110, decode_f2f}, {"FRND", 0x107, decode_frnd}, {"FRND", 0x113, decode_frnd},
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Packed half precision.
+// Packed half precision and bfloat16.
 #include "replay/interp/op_table.h"
 #include "replay/interp/step.h"
-#include "replay/interp/value/float.h"
+#include "replay/interp/value/narrow.h"
 
 namespace xtrace::replay::interp {
 namespace {
@@ -63,13 +63,22 @@ Operand half_s(Decoder& d, Inst& i, unsigned shift) {
       select = d.take(61, 60);
       half_modifiers(d, o, select, 62, 63);
       break;
-    default:
-      d.refuse("this operand of a half-precision operation");
+    case sass::SourceS::constant: {
+      const unsigned bank = d.take(58, 54);
+      o = d.constant(d.bank_word(bank, d.take(53, 40) * 4));
+      select = d.take(61, 60);
+      half_modifiers(d, o, select, 62, 63);
+      break;
+    }
+    case sass::SourceS::constant_bindless:
+      d.refuse("a constant through a handle");
       break;
   }
   i.op |= select << shift;
   return o;
 }
+
+uint16_t half_of(uint32_t v, unsigned k) { return static_cast<uint16_t>(v >> (16 * k)); }
 
 template <typename F>
 void packed(Step& s, const Inst& i, F f) {
@@ -78,37 +87,68 @@ void packed(Step& s, const Inst& i, F f) {
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
     const unsigned l = first_lane(m);
     const uint32_t x = a[l], y = b[l], z = c[l];
-    const auto half = [](uint32_t v, unsigned k) { return static_cast<uint16_t>(v >> (16 * k)); };
-    d[l] = uint32_t{f(half(x, 0), half(y, 0), half(z, 0))} | uint32_t{f(half(x, 1), half(y, 1), half(z, 1))}
-                                                                 << 16;
+    d[l] = uint32_t{f(half_of(x, 0), half_of(y, 0), half_of(z, 0))} |
+           uint32_t{f(half_of(x, 1), half_of(y, 1), half_of(z, 1))} << 16;
   }
 }
 
-// .BF16_V2 .FTZ .RELU .SAT .FMZ, and .F32 where the operation has none.
-void refuse_modifiers(Decoder& d, bool single_result) {
-  d.expect(85, 85, 0, ".BF16_V2");
-  d.expect(80, 79, 0, "a modifier of a half-precision operation");
-  d.expect(77, 76, 0, "a modifier of a half-precision operation");
-  if (!single_result) d.expect(78, 78, 0, ".F32");
-}
-
+// Plain half precision: what most code is.
 void hfma2(Step& s, const Inst& i) {
   packed(s, i, [](uint16_t a, uint16_t b, uint16_t c) { return hfma(a, b, c); });
 }
+void hadd2(Step& s, const Inst& i) {
+  packed(s, i, [](uint16_t a, uint16_t b, uint16_t) { return hadd(a, b); });
+}
+void hmul2(Step& s, const Inst& i) {
+  packed(s, i, [](uint16_t a, uint16_t b, uint16_t) { return hmul(a, b); });
+}
+
+// .BF16_V2 in flag[0], .SAT in flag[1], .RELU in flag[2].
+const Narrow& format(const Inst& i) { return i.flag[0] ? brain_format : half_format; }
+template <typename F>
+void modified(Step& s, const Inst& i, F f) {
+  const Narrow& n = format(i);
+  packed(s, i, [&](uint16_t a, uint16_t b, uint16_t c) {
+    const uint16_t r = f(a, b, c, n);
+    if (i.flag[1]) return narrow_saturate(r, n);
+    if (!i.flag[2] || (r & 0x8000) == 0) return r;
+    if (r == 0x8000)
+      s.fail(ErrorKind::unsupported, "the zero that .RELU makes of -0, which was not measured");
+    return uint16_t{0};
+  });
+}
+void hfma2_modified(Step& s, const Inst& i) { modified(s, i, narrow_fma); }
+void hadd2_modified(Step& s, const Inst& i) {
+  modified(s, i, [](uint16_t a, uint16_t b, uint16_t, const Narrow& n) { return narrow_add(a, b, n); });
+}
+void hmul2_modified(Step& s, const Inst& i) {
+  modified(s, i, [](uint16_t a, uint16_t b, uint16_t, const Narrow& n) { return narrow_mul(a, b, n); });
+}
+// True when the operation is the plain one. .FTZ and .FMZ are refused, and .F32 where the operation has none.
+bool decode_modifiers(Decoder& d, Inst& i, bool has_relu) {
+  i.flag[0] = d.flag(85);
+  i.flag[1] = d.flag(77);
+  i.flag[2] = has_relu && d.flag(79);
+  d.expect(80, 80, 0, ".FTZ");
+  d.expect(76, 76, 0, ".FMZ");
+  if (i.flag[1] && i.flag[2]) d.refuse(".SAT together with .RELU");
+  return !i.flag[0] && !i.flag[1] && !i.flag[2];
+}
+
 void decode_hfma2(Decoder& d, Inst& i) {
   d.dst(i);
-  refuse_modifiers(d, false);
+  const bool plain = decode_modifiers(d, i, true);
   i.a[0] = half_a(d, i);
   i.b[0] = d.layout.s_is_c ? half_t(d, i, 2) : half_s(d, i, 2);
   i.c[0] = d.layout.s_is_c ? half_s(d, i, 4) : half_t(d, i, 4);
   d.expect(86, 86, 0, ".H0_NH1");
-  d.hint(90, 87);  // the predicate of .RELU
-  i.exec = hfma2;
+  if (i.flag[2])
+    d.expect(90, 87, 7, "the predicate of .RELU");
+  else
+    d.hint(90, 87);
+  i.exec = plain ? hfma2 : hfma2_modified;
 }
 
-void hadd2(Step& s, const Inst& i) {
-  packed(s, i, [](uint16_t a, uint16_t b, uint16_t) { return hadd(a, b); });
-}
 // .F32: the lower halves, added in single precision.
 void hadd2_single(Step& s, const Inst& i) {
   const HalfSource a(s, i.a[0], i.op & 3), b(s, i.b[0], i.op >> 2 & 3);
@@ -119,33 +159,103 @@ void hadd2_single(Step& s, const Inst& i) {
 }
 void decode_hadd2(Decoder& d, Inst& i) {
   d.dst(i);
-  refuse_modifiers(d, true);
-  const bool single = d.flag(78);
+  const bool plain = decode_modifiers(d, i, false), single = d.flag(78);
+  if (single && !plain) d.refuse(".F32 with another modifier");
   i.a[0] = half_a(d, i);
   i.b[0] = half_s(d, i, 2);
   i.c[0] = d.constant(0);
-  i.exec = single ? hadd2_single : hadd2;
+  i.exec = single ? hadd2_single : plain ? hadd2 : hadd2_modified;
 }
 
-void hmul2(Step& s, const Inst& i) {
-  packed(s, i, [](uint16_t a, uint16_t b, uint16_t) { return hmul(a, b); });
-}
 void decode_hmul2(Decoder& d, Inst& i) {
   d.dst(i);
-  refuse_modifiers(d, false);
+  const bool plain = decode_modifiers(d, i, false);
   i.a[0] = half_a(d, i);
   i.b[0] = half_s(d, i, 2);
   i.c[0] = d.constant(0);
-  i.exec = hmul2;
+  i.exec = plain ? hmul2 : hmul2_modified;
+}
+
+// HMNMX2: .NAN in flag[1].
+void hmnmx2(Step& s, const Inst& i) {
+  const HalfSource a(s, i.a[0], i.op & 3), b(s, i.b[0], i.op >> 2 & 3);
+  const uint32_t minimum = s.pred(i.pp);
+  const Narrow& n = format(i);
+  map(s, i.d[0], [&](unsigned l) {
+    const uint32_t x = a[l], y = b[l];
+    const bool least = (minimum >> l & 1) != 0;
+    return uint32_t{narrow_minmax(half_of(x, 0), half_of(y, 0), least, i.flag[1], n)} |
+           uint32_t{narrow_minmax(half_of(x, 1), half_of(y, 1), least, i.flag[1], n)} << 16;
+  });
+}
+void decode_hmnmx2(Decoder& d, Inst& i) {
+  d.dst(i);
+  i.flag[0] = d.flag(85);
+  i.flag[1] = d.flag(81);
+  d.expect(80, 80, 0, ".FTZ");
+  d.expect(82, 82, 0, ".XORSIGN");
+  i.a[0] = half_a(d, i);
+  i.b[0] = half_s(d, i, 2);
+  i.pp = d.pred(87);
+  i.exec = hmnmx2;
+}
+
+// Lanes in which half k compares as i.imm says.
+uint32_t compare_halves(const Step& s, const Inst& i, unsigned k) {
+  const HalfSource a(s, i.a[0], i.op & 3), b(s, i.b[0], i.op >> 2 & 3);
+  const Narrow& n = format(i);
+  return test(s, [&](unsigned l) {
+    return fcompare(i.imm, narrow_to_double(half_of(a[l], k), n), narrow_to_double(half_of(b[l], k), n));
+  });
+}
+uint32_t combine(unsigned how, uint32_t lanes, uint32_t p) {
+  return how == 0 ? lanes & p : how == 1 ? lanes | p : lanes ^ p;
+}
+void decode_comparison(Decoder& d, Inst& i) {
+  i.flag[0] = d.flag(65);
+  i.imm = d.take(79, 76);
+  d.expect(80, 80, 0, ".FTZ");
+  i.type = d.take(70, 69);
+  if (i.type == 3) d.refuse("an invalid way to combine predicates");
+  i.a[0] = half_a(d, i);
+  i.b[0] = half_s(d, i, 2);
+  i.pp = d.pred(87);
+}
+// HSET2: ones, or with .BF the number one, in each half that compares so. [PTX ISA: set]
+void hset2(Step& s, const Inst& i) {
+  const uint32_t p = s.pred(i.pp), low = combine(i.type, compare_halves(s, i, 0), p),
+                 high = combine(i.type, compare_halves(s, i, 1), p), yes = i.flag[1] ? format(i).one : 0xffff;
+  map(s, i.d[0], [&](unsigned l) { return (low >> l & 1) * yes | ((high >> l & 1) * yes) << 16; });
+}
+void decode_hset2(Decoder& d, Inst& i) {
+  d.dst(i);
+  decode_comparison(d, i);
+  i.flag[1] = d.flag(71);
+  i.exec = hset2;
+}
+// HSETP2: the low half to the first predicate, the high half to the second. [PTX ISA: setp]
+void hsetp2(Step& s, const Inst& i) {
+  const uint32_t p = s.pred(i.pp), low = compare_halves(s, i, 0), high = compare_halves(s, i, 1);
+  s.set_pred(i.pu, combine(i.type, low, p));
+  s.set_pred(i.pv, combine(i.type, high, p));
+}
+void decode_hsetp2(Decoder& d, Inst& i) {
+  decode_comparison(d, i);
+  d.expect(71, 71, 0, ".H_AND");
+  i.pu = d.pred_dst(81);
+  i.pv = d.pred_dst(84);
+  i.exec = hsetp2;
 }
 
 // F2FP.PACK_AB: two singles to the halves of a register, a above b.
-template <uint16_t (*convert)(uint32_t)>
 void pack(Step& s, const Inst& i) {
   const Source a(s, i.a[0]), b(s, i.b[0]);
-  map(s, i.d[0], [&](unsigned l) { return uint32_t{convert(a[l])} << 16 | convert(b[l]); });
+  const Narrow& n = format(i);
+  const auto r = static_cast<Rounding>(i.imm);
+  map(s, i.d[0], [&](unsigned l) {
+    return uint32_t{double_to_narrow(f32(a[l]), n, r)} << 16 | double_to_narrow(f32(b[l]), n, r);
+  });
 }
-uint16_t to_half(uint32_t v) { return double_to_half(f32(v)); }
 void decode_f2fp(Decoder& d, Inst& i) {
   d.dst(i);
   d.expect(87, 86, 0, "the result type");
@@ -154,19 +264,21 @@ void decode_f2fp(Decoder& d, Inst& i) {
   d.expect(74, 73, 0, "the operand type");
   d.expect(90, 89, 0, "the packing");
   d.expect(78, 78, 0, "the packing");
-  d.expect(80, 79, 0, "the rounding");
-  const bool brain = d.flag(76);
+  i.imm = d.take(80, 79);
+  if (i.imm != 0 && i.imm != static_cast<uint32_t>(Rounding::zero)) d.refuse("the rounding");
+  i.flag[0] = d.flag(76);
   // The place of the first operand's absolute bit belongs to the operand type.
   d.gprs(i.a, 24, 1);
   if (d.flag(72)) i.a[0].flip = 0x80000000;
   i.b[0] = d.b(Mod::fp);
   d.layout.s_is_c ? d.refuse("this form of F2FP") : d.expect(71, 64, 255, "the third operand");
-  i.exec = brain ? pack<float_to_bf16> : pack<to_half>;
+  i.exec = pack;
 }
 
 constexpr Op ops[] = {
     {"HADD2", 0x030, decode_hadd2}, {"HMUL2", 0x032, decode_hmul2},     {"F2FP", 0x03e, decode_f2fp},
-    {"HFMA2", 0x031, decode_hfma2}, {"HFMA2.MMA", 0x035, decode_hfma2},
+    {"HFMA2", 0x031, decode_hfma2}, {"HFMA2.MMA", 0x035, decode_hfma2}, {"HMNMX2", 0x040, decode_hmnmx2},
+    {"HSET2", 0x033, decode_hset2}, {"HSETP2", 0x034, decode_hsetp2},
 };
 
 }  // namespace

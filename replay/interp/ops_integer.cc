@@ -92,16 +92,34 @@ void imad_wide(Step& s, const Inst& i) {
     dh[l] = static_cast<uint32_t>(v >> 32);
   });
 }
+// Unsigned, with a carry in (.X) or out of the 64-bit sum.
+void imad_wide_carry(Step& s, const Inst& i) {
+  const Plain a(s, i.a[0]), b(s, i.b[0]), cl(s, i.c[0]), ch(s, i.c[1]);
+  const uint32_t p = i.flag[0] ? s.pred(i.pp) : 0;
+  uint32_t *dl = s.out(i.d[0]), *dh = s.out(i.d[1]);
+  uint32_t carry = 0;
+  for (uint32_t m = s.mask; m != 0; m &= m - 1) {
+    const unsigned l = first_lane(m);
+    // The product is at most 2^64 - 2^33 + 1: adding the carry first can not run over.
+    const uint64_t product = uint64_t{a[l]} * b[l] + (p >> l & 1),
+                   sum = product + (uint64_t{ch[l]} << 32 | cl[l]);
+    dl[l] = static_cast<uint32_t>(sum);
+    dh[l] = static_cast<uint32_t>(sum >> 32);
+    carry |= static_cast<uint32_t>(sum < product) << l;
+  }
+  s.set_pred(i.pu, carry);
+}
 void decode_imad_wide(Decoder& d, Inst& i) {
-  const bool is_signed = d.flag(73);
-  d.expect(74, 74, 0, "IMAD.WIDE.X");
+  const bool is_signed = d.flag(73), x = i.flag[0] = d.flag(74);
   d.dst(i, 2);
   i.a[0] = d.a();
   i.b[0] = d.b();
   d.c_pair(i.c);
-  d.no_pred_dst(81, "a carry out of IMAD.WIDE");
-  d.pred(87);  // used with .X only
-  i.exec = is_signed ? imad_wide<true> : imad_wide<false>;
+  i.pu = d.pred_dst(81);
+  i.pp = d.pred(87);  // used with .X only
+  const bool out = (i.pu & 7) != pt;
+  if ((x || out) && is_signed) d.refuse("a carry of a signed product");
+  i.exec = x || out ? imad_wide_carry : is_signed ? imad_wide<true> : imad_wide<false>;
 }
 
 template <bool is_signed>
@@ -112,6 +130,18 @@ void imad_high(Step& s, const Inst& i) {
                                  32);
   });
 }
+void imad_high_carry(Step& s, const Inst& i) {  // unsigned, with the carry out of the 64-bit sum
+  const Plain a(s, i.a[0]), b(s, i.b[0]), cl(s, i.c[0]), ch(s, i.c[1]);
+  uint32_t* d = s.out(i.d[0]);
+  uint32_t carry = 0;
+  for (uint32_t m = s.mask; m != 0; m &= m - 1) {
+    const unsigned l = first_lane(m);
+    const uint64_t product = uint64_t{a[l]} * b[l], sum = product + (uint64_t{ch[l]} << 32 | cl[l]);
+    d[l] = static_cast<uint32_t>(sum >> 32);
+    carry |= static_cast<uint32_t>(sum < product) << l;
+  }
+  s.set_pred(i.pu, carry);
+}
 void decode_imad_high(Decoder& d, Inst& i) {
   const bool is_signed = d.flag(73);
   d.expect(74, 74, 0, "IMAD.HI.X");
@@ -119,9 +149,11 @@ void decode_imad_high(Decoder& d, Inst& i) {
   i.a[0] = d.a();
   i.b[0] = d.b();
   d.c_pair(i.c);
-  d.no_pred_dst(81, "a carry out of IMAD.HI");
+  i.pu = d.pred_dst(81);
   d.pred(87);
-  i.exec = is_signed ? imad_high<true> : imad_high<false>;
+  const bool out = (i.pu & 7) != pt;
+  if (out && is_signed) d.refuse("a carry of a signed product");
+  i.exec = out ? imad_high_carry : is_signed ? imad_high<true> : imad_high<false>;
 }
 
 // --- LEA: (a << n) + b; .HI: the high word of {c:a} << n, or of the sign-extended a with .SX32, + b.
@@ -166,25 +198,27 @@ void decode_lea(Decoder& d, Inst& i) {
   i.exec = high || x || (i.pu != pt && i.pu != upt) ? lea : lea_plain;
 }
 
-// --- comparisons that give a number
+// --- comparisons that give a number: of 32-bit numbers, or of packed 16-bit ones
+VectorType vector_type(const Inst& i) { return {i.flag[0], i.flag[1], i.flag[2]}; }
+// [73:72]: U32 S32 U16x2 S16x2; .RELU in [76].
+void decode_vector_type(Decoder& d, Inst& i) {
+  const uint32_t type = d.take(73, 72);
+  i.flag[0] = (type & 1) != 0;
+  i.flag[1] = type >= 2;
+  i.flag[2] = d.flag(76);
+  if (i.flag[2] && !i.flag[0]) d.refuse(".RELU of unsigned numbers");
+}
 void vimnmx(Step& s, const Inst& i) {
   const Source a(s, i.a[0]), b(s, i.b[0]);
   const uint32_t minimum = s.pred(i.pp);
-  const bool is_signed = i.flag[0];
-  map(s, i.d[0], [&](unsigned l) { return imnmx(a[l], b[l], (minimum >> l & 1) != 0, is_signed); });
-}
-// [73:72]: 0 U32, 1 S32, above packed 16-bit types.
-bool decode_type(Decoder& d) {
-  const uint32_t type = d.take(73, 72);
-  if (type > 1) d.refuse("packed 16-bit operands");
-  return type == 1;
+  const VectorType t = vector_type(i);
+  map(s, i.d[0], [&](unsigned l) { return vector_minmax(a[l], b[l], (minimum >> l & 1) != 0, t); });
 }
 void decode_vimnmx(Decoder& d, Inst& i) {
   d.dst(i);
-  i.flag[0] = decode_type(d);
+  decode_vector_type(d, i);
   i.a[0] = d.a();
   i.b[0] = d.s();
-  d.expect(76, 76, 0, ".RELU");
   d.no_pred_dst(81, "a predicate result");
   d.no_pred_dst(84, "a predicate result");
   i.pp = d.pred(87);
@@ -199,21 +233,77 @@ void decode_imnmx(Decoder& d, Inst& i) {
   i.exec = vimnmx;
 }
 
+void vimnmx3(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
+  const uint32_t minimum = s.pred(i.pp);
+  const VectorType last = vector_type(i), first{last.is_signed, last.packed, false};
+  map(s, i.d[0], [&](unsigned l) {
+    const bool least = (minimum >> l & 1) != 0;
+    return vector_minmax(vector_minmax(a[l], b[l], least, first), c[l], least, last);
+  });
+}
+void decode_vimnmx3(Decoder& d, Inst& i) {
+  d.dst(i);
+  decode_vector_type(d, i);
+  i.a[0] = d.a();
+  i.b[0] = d.b();
+  i.c[0] = d.c();
+  i.pp = d.pred(87);
+  i.exec = vimnmx3;
+}
+
 void viaddmnmx(Step& s, const Inst& i) {
   const Source a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
   const uint32_t minimum = s.pred(i.pp);
-  const bool is_signed = i.flag[0];
-  map(s, i.d[0], [&](unsigned l) { return imnmx(a[l] + b[l], c[l], (minimum >> l & 1) != 0, is_signed); });
+  const VectorType t = vector_type(i);
+  map(s, i.d[0], [&](unsigned l) {
+    const uint32_t sum = t.packed ? add16(a[l], b[l]) : a[l] + b[l];
+    return vector_minmax(sum, c[l], (minimum >> l & 1) != 0, t);
+  });
 }
 void decode_viaddmnmx(Decoder& d, Inst& i) {
   d.dst(i);
-  i.flag[0] = decode_type(d);
+  decode_vector_type(d, i);
+  const Mod m = i.flag[1] ? Mod::none : Mod::negate;
   i.a[0] = d.a();
-  i.b[0] = d.b(Mod::negate);
-  i.c[0] = d.c(Mod::negate);
-  d.expect(76, 76, 0, ".RELU");
+  i.b[0] = d.b(m);
+  i.c[0] = d.c(m);
   i.pp = d.pred(87);
   i.exec = viaddmnmx;
+}
+
+// --- dot products and differences
+void idp4(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
+  map(s, i.d[0], [&](unsigned l) { return dot4(a[l], b[l], c[l], i.flag[0], i.flag[1]); });
+}
+void idp2(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
+  map(s, i.d[0], [&](unsigned l) { return dot2(a[l], b[l], c[l], i.flag[0], i.flag[1], i.imm); });
+}
+void decode_idp(Decoder& d, Inst& i) {
+  d.dst(i);
+  i.flag[0] = d.flag(73);
+  i.flag[1] = d.flag(74);
+  const bool two = d.flag(76);
+  i.imm = two && d.flag(77) ? 2 : 0;
+  i.a[0] = d.a();
+  i.b[0] = d.b();
+  i.c[0] = d.c(Mod::negate);
+  i.exec = two ? idp2 : idp4;
+}
+void vabsdiff(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
+  map(s, i.d[0], [&](unsigned l) { return distance(a[l], b[l], i.flag[0]) + c[l]; });
+}
+void decode_vabsdiff(Decoder& d, Inst& i) {  // [PTX ISA: sad]
+  d.dst(i);
+  i.flag[0] = d.flag(73);
+  d.no_pred_dst(81, "a predicate result");
+  i.a[0] = d.a();
+  i.b[0] = d.b();
+  i.c[0] = d.c();
+  i.exec = vabsdiff;
 }
 
 void iabs_op(Step& s, const Inst& i) {
@@ -227,20 +317,15 @@ void decode_iabs(Decoder& d, Inst& i) {
 }
 
 constexpr Op ops[] = {
-    {"IADD3", 0x010, decode_iadd3},
-    {"UIADD3", 0x090, decode_iadd3},
-    {"VIADD", 0x036, decode_viadd},
-    {"IMAD", 0x024, decode_imad},
-    {"UIMAD", 0x0a4, decode_imad},
-    {"IMAD", 0x025, decode_imad_wide},
-    {"UIMAD", 0x0a5, decode_imad_wide},
-    {"IMAD", 0x027, decode_imad_high},
-    {"LEA", 0x011, decode_lea},
-    {"ULEA", 0x091, decode_lea},
-    {"VIMNMX", 0x048, decode_vimnmx},
-    {"IMNMX", 0x017, decode_imnmx},
-    {"VIADDMNMX", 0x046, decode_viaddmnmx},
-    {"IABS", 0x013, decode_iabs},
+    {"IADD3", 0x010, decode_iadd3},       {"UIADD3", 0x090, decode_iadd3},
+    {"VIADD", 0x036, decode_viadd},       {"IMAD", 0x024, decode_imad},
+    {"UIMAD", 0x0a4, decode_imad},        {"IMAD", 0x025, decode_imad_wide},
+    {"UIMAD", 0x0a5, decode_imad_wide},   {"IMAD", 0x027, decode_imad_high},
+    {"LEA", 0x011, decode_lea},           {"ULEA", 0x091, decode_lea},
+    {"VIMNMX", 0x048, decode_vimnmx},     {"VIMNMX3", 0x00f, decode_vimnmx3},
+    {"IMNMX", 0x017, decode_imnmx},       {"VIADDMNMX", 0x046, decode_viaddmnmx},
+    {"IABS", 0x013, decode_iabs},         {"IDP", 0x026, decode_idp},
+    {"VABSDIFF", 0x014, decode_vabsdiff},
 };
 
 }  // namespace

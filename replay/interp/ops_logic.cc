@@ -57,13 +57,18 @@ void prmt_op(Step& s, const Inst& i) {
   const Plain a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
   map(s, i.d[0], [&](unsigned l) { return prmt(a[l], b[l], c[l]); });
 }
+void prmt_by_mode(Step& s, const Inst& i) {
+  const Plain a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
+  map(s, i.d[0], [&](unsigned l) { return prmt_mode(a[l], b[l], c[l], static_cast<PermuteMode>(i.op)); });
+}
 void decode_prmt(Decoder& d, Inst& i) {
-  d.expect(74, 72, 0, "the mode of PRMT");
+  i.op = d.take(74, 72);
+  if (i.op > static_cast<uint32_t>(PermuteMode::replicate16)) d.refuse("the mode of PRMT");
   d.dst(i);
   i.a[0] = d.a();
   i.b[0] = d.b();
   i.c[0] = d.c();
-  i.exec = prmt_op;
+  i.exec = i.op == 0 ? prmt_op : prmt_by_mode;
 }
 
 void popc(Step& s, const Inst& i) {

@@ -82,7 +82,61 @@ void decode_hmma(Decoder& d, Inst& i) {
   i.exec = hmma;
 }
 
+// IMMA: sums of products of bytes, exact in 32 bits. Lane l = 4g + t holds of A rows g (and g+8), of B column
+// g, each register the elements 4t..4t+3 of 16; of C and D as HMMA. 8816 has 8 rows and one register of A and
+// B, 16816 two of A, 16832 four of A and two of B. [PTX ISA: mma.m8n8k16, m16n8k16, m16n8k32 of .s8 and .u8]
+struct ByteShape {
+  unsigned rows, depth;  // in steps of 8 rows and 16 elements
+};
+void imma(Step& s, const Inst& i) {
+  if (!whole_warp(s)) return;
+  const ByteShape shape{i.op & 3, i.op >> 2};
+  int32_t a[16][32] = {}, b[8][32] = {};  // b by column
+  const auto byte = [](uint32_t v, unsigned k, bool is_signed) {
+    const uint32_t x = v >> (8 * k) & 0xff;
+    return is_signed ? int32_t{static_cast<int8_t>(x)} : static_cast<int32_t>(x);
+  };
+  for (unsigned l = 0; l < lane_count; ++l) {
+    const unsigned g = l / 4, t = l % 4;
+    for (unsigned k = 0; k < 4; ++k)
+      for (unsigned step = 0; step < shape.depth; ++step) {
+        for (unsigned r = 0; r < shape.rows; ++r)
+          a[g + 8 * r][16 * step + 4 * t + k] = byte(s.row(i.a[shape.rows * step + r])[l], k, i.flag[0]);
+        b[g][16 * step + 4 * t + k] = byte(s.row(i.b[step])[l], k, i.flag[1]);
+      }
+  }
+  uint32_t d[4][lane_count];
+  for (unsigned l = 0; l < lane_count; ++l)
+    for (unsigned r = 0; r < 2 * shape.rows; ++r) {
+      int64_t sum = static_cast<int32_t>(s.row(i.c[r])[l]);
+      for (unsigned k = 0; k < 16 * shape.depth; ++k)
+        sum += a[l / 4 + 8 * (r / 2)][k] * b[2 * (l % 4) + r % 2][k];
+      if (i.flag[2] && sum != static_cast<int32_t>(sum))
+        return s.fail(ErrorKind::unsupported, "a sum that .SAT limits, which was not measured",
+                      static_cast<int>(l));
+      d[r][l] = static_cast<uint32_t>(sum);
+    }
+  for (unsigned r = 0; r < 2 * shape.rows; ++r) map(s, i.d[r], [&](unsigned l) { return d[r][l]; });
+}
+void decode_imma(Decoder& d, Inst& i) {
+  const uint32_t shape = d.take(86, 85) << 1 | d.take(75, 75);
+  const unsigned rows = shape == 0 ? 1 : 2, depth = shape == 5 ? 2 : 1;
+  if (shape != 0 && shape != 4 && shape != 5) d.refuse("the shape");
+  i.op = rows | depth << 2;
+  i.flag[0] = d.flag(76);
+  i.flag[1] = d.flag(78);
+  i.flag[2] = d.flag(82);
+  d.expect(74, 73, 2, "the layout");
+  d.dst_gpr(i, 2 * rows);
+  d.gprs(i.a, 24, rows * depth);
+  d.gprs(i.b, 32, depth);
+  d.gprs(i.c, 64, 2 * rows);
+  i.unit = Unit::matrix;
+  i.exec = imma;
+}
+
 constexpr Op ops[] = {
+    {"IMMA", 0x037, decode_imma},
     {"MOVM", 0x03a, decode_movm},
     {"HMMA", 0x03c, decode_hmma},
 };

@@ -150,23 +150,28 @@ void decode_redux(Decoder& d, Inst& i) {
 }
 
 // MATCH.ANY: lanes with the same value. MATCH.ALL: all lanes and a true predicate when they agree, else 0.
+uint32_t lanes_like(const Step& s, const Inst& i, unsigned l) {
+  const Plain a(s, i.a[0]), high(s, i.a[1]);
+  return test(s, [&](unsigned k) { return a[k] == a[l] && high[k] == high[l]; });
+}
 void match_any(Step& s, const Inst& i) {
-  const Plain a(s, i.a[0]);
   uint32_t same[lane_count] = {};
-  for (uint32_t m = s.mask; m != 0; m &= m - 1) {
-    const unsigned l = first_lane(m);
-    same[l] = test(s, [&](unsigned k) { return a[k] == a[l]; });
-  }
+  for (uint32_t m = s.mask; m != 0; m &= m - 1) same[first_lane(m)] = lanes_like(s, i, first_lane(m));
   map(s, i.d[0], [&](unsigned l) { return same[l]; });
 }
+void match_all(Step& s, const Inst& i) {
+  const bool agree = lanes_like(s, i, first_lane(s.mask)) == s.mask;
+  map(s, i.d[0], [&](unsigned) { return agree ? s.mask : 0; });
+  s.set_pred(i.pu, agree ? all_lanes : 0);
+}
 void decode_match(Decoder& d, Inst& i) {
+  const bool any = d.flag(79), wide = d.flag(73);
   d.dst_gpr(i);
-  d.gprs(i.a, 24, 1);
-  d.expect(79, 79, 1, "MATCH.ALL");
-  d.expect(73, 73, 0, "a 64-bit operand");
-  d.no_pred_dst(81, "a predicate result");
+  d.gprs(i.a, 24, wide ? 2 : 1);
+  if (!wide) i.a[1] = d.constant(0);
+  i.pu = any ? d.no_pred_dst(81, "a predicate result") : d.pred_dst(81);
   i.unit = Unit::other;
-  i.exec = match_any;
+  i.exec = any ? match_any : match_all;
 }
 
 constexpr Op ops[] = {

@@ -90,6 +90,8 @@ void release_cta(Cta& cta, unsigned barrier) {
     const uint32_t lanes = waiting(w, PathState::at_cta_barrier, barrier);
     if (lanes == 0) continue;
     w.clock = clock;
+    w.reduced_count = cta.barriers[barrier].count;
+    w.reduced = cta.barriers[barrier].reduced;
     go_on(w, lanes);
   }
   cta.barriers[barrier] = {};
@@ -101,6 +103,13 @@ void check_cta_barriers(Cta& cta) {
     if (barrier.arrived == 0) continue;
     if (barrier.arrived >= (barrier.expected != 0 ? barrier.expected : live_lanes(cta))) release_cta(cta, b);
   }
+}
+
+void check_cluster_barrier(Cta& cta) {
+  Cluster* c = cta.cluster.get();
+  if (c == nullptr || c->arrived == 0 || c->arrived < c->live) return;
+  c->arrived = 0;
+  ++c->phase;
 }
 
 }  // namespace
@@ -141,6 +150,10 @@ void branch_each(Step& s, uint32_t lanes, const uint32_t (&target)[lane_count]) 
 
 void exit_lanes(Step& s, uint32_t lanes) {
   Warp& w = *s.warp;
+  if ((w.cluster_arrived & lanes) != 0)
+    return s.fail(ErrorKind::unsupported,
+                  "lanes that end between arriving at the cluster's barrier and waiting");
+  if (s.cta->cluster) s.cta->cluster->live -= static_cast<uint32_t>(std::popcount(lanes & w.live));
   w.live &= ~lanes;
   Path& p = current_path(w);
   p.mask &= ~lanes;
@@ -152,6 +165,34 @@ void exit_lanes(Step& s, uint32_t lanes) {
   }
   resolve(w);
   check_cta_barriers(*s.cta);
+  check_cluster_barrier(*s.cta);
+}
+
+void arrive_at_cluster(Step& s) {
+  Cluster* cluster = s.cta->cluster.get();
+  if (cluster == nullptr)
+    return s.fail(ErrorKind::unsupported, "the barrier of a cluster, in a launch without clusters");
+  Warp& w = *s.warp;
+  if ((w.cluster_arrived & s.active) != 0)
+    return s.fail(ErrorKind::device, "lanes that arrive twice at the cluster's barrier");
+  w.cluster_arrived |= s.active;
+  w.cluster_phase = cluster->phase;
+  cluster->arrived += static_cast<uint32_t>(std::popcount(s.active));
+  check_cluster_barrier(*s.cta);
+}
+void wait_for_cluster(Step& s) {
+  Warp& w = *s.warp;
+  if ((s.active & ~w.cluster_arrived) != 0)
+    return s.fail(ErrorKind::device, "lanes that wait at the cluster's barrier without having arrived");
+  w.cluster_arrived &= ~s.active;
+  if (s.cta->cluster->phase == w.cluster_phase)
+    park(s, s.active, {s.active, current_path(w).at + 1, PathState::at_cluster_barrier, 0, 0});
+}
+void wake_for_cluster(Cta& cta) {
+  for (Warp& w : cta.warps)
+    for (Path& p : w.paths)
+      if (p.state == PathState::at_cluster_barrier && w.cluster_phase != cta.cluster->phase)
+        p.state = PathState::ready;
 }
 
 void join_barrier(Step& s, uint32_t lanes, unsigned barrier) {

@@ -27,6 +27,12 @@ void wait_warpsync(Step& s, uint32_t lanes, uint32_t need);
 // BAR.SYNC (wait) and BAR.ARV. `threads`: how many make the barrier complete; 0 = all that live.
 void cta_barrier(Step& s, uint32_t lanes, unsigned barrier, uint32_t threads, bool wait);
 
+// UCGABAR_ARV, UCGABAR_WAIT: the barrier of the cluster, by the lanes of the current path.
+void arrive_at_cluster(Step& s);
+void wait_for_cluster(Step& s);
+// Paths that wait for a phase of the cluster's barrier which is over go on.
+void wake_for_cluster(Cta& cta);
+
 // Makes another path current when the current one can not go on, or when `rotate`. False: no path can.
 bool select_path(Warp& w, bool rotate);
 

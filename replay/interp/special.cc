@@ -52,7 +52,7 @@ constexpr Register registers[] = {
     {81, [](const Step& s, unsigned) { return high(s.warp->clock); }},
     {82, [](const Step& s, unsigned) { return static_cast<uint32_t>(global_timer(s)); }},
     {83, [](const Step& s, unsigned) { return high(global_timer(s)); }},
-    {136, [](const Step&, unsigned) { return 0u; }},  // clusters are refused before a launch starts
+    {136, [](const Step& s, unsigned) { return s.cta->rank; }},
     {255, [](const Step&, unsigned) { return 0u; }},
 };
 

@@ -14,9 +14,18 @@ uint32_t special_register(const Step& s, uint32_t index, unsigned lane);
 // The upper word of a 64-bit read.
 uint32_t special_register_high(const Step& s, uint32_t index, unsigned lane);
 
-// Generic addresses of shared and local memory are those of these windows; recorded memory lies elsewhere.
+// Generic addresses of shared and local memory are those of these windows; recorded memory lies elsewhere. In
+// the window of shared memory every CTA of a cluster has a part, by its rank [vendor code: PRMT 0x654 puts
+// the rank into the byte above]; without clusters there is rank 0 alone.
 constexpr uint64_t shared_window = 0x7ff1'0000'0000, local_window = 0x7ff2'0000'0000,
                    window_bytes = 1ull << 24;
+constexpr unsigned most_cluster_ctas = 16, rank_shift = 24;
+constexpr uint64_t shared_window_bytes = most_cluster_ctas * window_bytes;
+constexpr bool in_shared_window(uint64_t address) { return address - shared_window < shared_window_bytes; }
+constexpr bool in_local_window(uint64_t address) { return address - local_window < window_bytes; }
+// The memory through which the CTAs of a cooperative launch meet. The driver provides it on hardware.
+constexpr uint64_t grid_barrier_address = 0x7ff3'0000'0000;
+constexpr uint32_t grid_barrier_bytes = 256;
 
 constexpr uint32_t modelled_sm_count = 132;
 // Clocks of an H200 count from its start: their upper words are not zero.

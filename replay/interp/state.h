@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "base/bytes.h"
@@ -14,7 +16,7 @@
 
 namespace xtrace::replay::interp {
 
-enum class PathState : uint8_t { ready, at_convergence, at_warpsync, at_cta_barrier };
+enum class PathState : uint8_t { ready, at_convergence, at_warpsync, at_cta_barrier, at_cluster_barrier };
 
 struct Path {
   uint32_t mask = 0;
@@ -48,6 +50,12 @@ struct Warp {
   std::vector<std::byte> local;          // lane l at l * local bytes
   uint32_t number = 0;                   // in the CTA
   uint32_t global_number = 0;            // in the launch
+  // What the last BAR.RED gave, for B2R.RESULT: lanes whose predicate holds, and lanes that took part.
+  uint32_t reduced_count = 0, reduced = 0;
+  uint32_t reduction = 3;  // POPC AND OR; 3: there was none
+  // Lanes that arrived at the barrier of the cluster and have not waited, and the phase they arrived in.
+  uint32_t cluster_arrived = 0;
+  uint64_t cluster_phase = 0;
 
   bool done() const { return live == 0; }
 };
@@ -55,6 +63,16 @@ struct Warp {
 struct CtaBarrier {
   uint32_t arrived = 0;   // lanes
   uint32_t expected = 0;  // lanes; 0: all that live
+  uint32_t count = 0;     // BAR.RED: lanes whose predicate holds
+  uint32_t reduced = 0;   // BAR.RED: lanes that took part
+};
+
+// CTAs that run together and reach each other's shared memory.
+struct Cluster {
+  std::vector<std::span<std::byte>> shared;  // by rank; empty when the CTA has ended
+  uint32_t live = 0;                         // lanes that have not exited
+  uint32_t arrived = 0;                      // lanes, in this phase
+  uint64_t phase = 0;                        // of the barrier: how often it was complete
 };
 
 struct Cta {
@@ -64,6 +82,8 @@ struct Cta {
   std::vector<std::byte> shared;
   std::array<CtaBarrier, 16> barriers{};
   uint64_t start_clock = 0;
+  std::shared_ptr<Cluster> cluster;  // nullptr: the launch has none
+  uint32_t rank = 0;                 // in the cluster
 
   bool done() const {
     for (const Warp& w : warps)

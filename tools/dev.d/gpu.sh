@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The commands of tools/dev that concern a machine with a GPU: pack, gpu, demo, bench. They need neither cmake nor git, so
+# The commands of tools/dev that concern a machine with a GPU: pack, gpu, bench. They need neither cmake nor git, so
 # that a build made on another machine (build/pack/) is enough.
 
 # Why the GPU can not be used, in one sentence; empty when it can.
@@ -58,8 +58,8 @@ command_pack() {
   done < "$pack/gpu-tests.list"
   {
     echo bin/xtrace
-    # Without the CUDA toolkit there is neither the injected library nor kernels13.
-    for file in lib/libxtrace_inject.so bin/kernels13 bin/kernels13-shared-cudart; do
+    # Without the CUDA toolkit there is neither the injected library nor the programs to record.
+    for file in lib/libxtrace_inject.so bin/kernels13 bin/kernels13-shared-cudart bin/hard_cases; do
       if [ -e "build/$file" ]; then echo "$file"; else say "pack: build/$file is not built, left out" >&2; fi
     done
     cat "$pack/gpu-tests.list"
@@ -124,26 +124,6 @@ command_gpu() {
   say "gpu: $passed passed, $failed failed, $skipped skipped; logs in $XTRACE_OUT"
   [ $((passed + failed + skipped)) -gt 0 ] || stop 64 "gpu: no test is named:$wanted"
   [ "$failed" -eq 0 ]
-}
-
-command_demo() {
-  local reason
-  reason=$(no_gpu_reason)
-  [ -z "$reason" ] || stop 3 "demo: needs a GPU, and $reason"
-  find_build
-  [ -x "$XTRACE_BUILD/bin/kernels13" ] || stop 3 "demo: $XTRACE_BUILD has no bin/kernels13 (it is built where nvcc is)"
-  set_out demo
-  local run=$XTRACE_OUT/run.xtr
-  rm -rf "$run"
-  show "$XTRACE" record -o "$run" -- "$XTRACE_BUILD/bin/kernels13"
-  show "$XTRACE" ls "$run"
-  # The status of this one is the verdict: 0 every launch trusted.
-  show "$XTRACE" replay "$run" --probes=all --compare
-}
-
-show() {
-  printf '\n$ %s\n' "$*"
-  "$@"
 }
 
 command_bench() {

@@ -26,20 +26,6 @@ T rounded(Rounding r, F f) {
   return result;
 }
 
-// x + y with the part that does not fit marked in the last bit of the result: rounding it again to a narrower
-// format then gives what one rounding of the exact sum gives. [Boldo, Melquiond 2008]
-double add_to_odd(double x, double y) {
-  const double s = x + y;
-  if (!std::isfinite(s)) return s;
-  const double bb = s - x;
-  const double error = (x - (s - bb)) + (y - bb);
-  if (error == 0) return s;
-  const auto bits = std::bit_cast<uint64_t>(s);
-  if ((bits & 1) != 0) return s;
-  // s was rounded to an even last bit: the odd neighbour on the side of the exact sum.
-  return (error > 0) == (s > 0) ? std::bit_cast<double>(bits + 1) : std::bit_cast<double>(bits - 1);
-}
-
 bool half_nan(uint16_t h) { return (h & 0x7fff) > 0x7c00; }
 
 }  // namespace
@@ -76,20 +62,7 @@ uint32_t i2f32(uint64_t magnitude, bool negative, Rounding r) {
 }
 
 uint64_t f2i(double v, unsigned width, bool is_signed, Rounding r) {
-  switch (r) {
-    case Rounding::nearest:
-      v = std::nearbyint(v);
-      break;  // the mode of the program is to nearest even
-    case Rounding::down:
-      v = std::floor(v);
-      break;
-    case Rounding::up:
-      v = std::ceil(v);
-      break;
-    case Rounding::zero:
-      v = std::trunc(v);
-      break;
-  }
+  v = to_integral(v, r);
   const double limit = std::ldexp(1.0, static_cast<int>(is_signed ? width - 1 : width));
   const uint64_t mask = width == 64 ? ~uint64_t{0} : (uint64_t{1} << width) - 1;
   if (is_signed) {
@@ -144,6 +117,36 @@ uint16_t double_to_half(double v) {
   const auto n = static_cast<uint32_t>(units);  // 0..2048
   // A carry out of the fraction runs into the exponent by itself.
   return static_cast<uint16_t>(sign + (static_cast<uint32_t>(exponent + 14) << 10) + n);
+}
+
+double add_to_odd(double x, double y) {
+  const double s = x + y;
+  if (!std::isfinite(s)) return s;
+  const double bb = s - x;
+  const double error = (x - (s - bb)) + (y - bb);
+  if (error == 0) return s;
+  const auto bits = std::bit_cast<uint64_t>(s);
+  if ((bits & 1) != 0) return s;
+  // s was rounded to an even last bit: the odd neighbour on the side of the exact sum.
+  return (error > 0) == (s > 0) ? std::bit_cast<double>(bits + 1) : std::bit_cast<double>(bits - 1);
+}
+
+float to_single(double v, Rounding r) {
+  if (r == Rounding::nearest) return static_cast<float>(v);
+  return rounded<float>(r, [&] { return static_cast<float>(v); });
+}
+double to_integral(double v, Rounding r) {
+  switch (r) {
+    case Rounding::nearest:
+      return std::nearbyint(v);  // the mode of the program is to nearest even
+    case Rounding::down:
+      return std::floor(v);
+    case Rounding::up:
+      return std::ceil(v);
+    case Rounding::zero:
+      break;
+  }
+  return std::trunc(v);
 }
 
 uint16_t hfma(uint16_t a, uint16_t b, uint16_t c) {

@@ -75,13 +75,15 @@ float ffma_rounded(float a, float b, float c, Rounding r);
 double half_to_double(uint16_t h);
 // Rounded to nearest even, from a sum whose discarded part is marked in its last bit (round to odd).
 uint16_t double_to_half(double v);
-// A single to bfloat16, to nearest even.
-constexpr uint16_t float_to_bf16(uint32_t v) {
-  if (is_nan(v)) return nan16;
-  return static_cast<uint16_t>((v + 0x7fff + (v >> 16 & 1)) >> 16);
-}
 uint16_t hfma(uint16_t a, uint16_t b, uint16_t c);
 uint16_t hadd(uint16_t a, uint16_t b);
 uint16_t hmul(uint16_t a, uint16_t b);
+// x + y with the part that does not fit marked in the last bit of the result: rounding it again to a narrower
+// format then gives what one rounding of the exact sum gives. [Boldo, Melquiond 2008]
+double add_to_odd(double x, double y);
+// A double as single precision.
+float to_single(double v, Rounding r);
+// To an integer in the same format; keeps the sign of a zero.
+double to_integral(double v, Rounding r);
 
 }  // namespace xtrace::replay::interp::value

@@ -44,6 +44,47 @@ constexpr uint32_t prmt(uint32_t a, uint32_t selector, uint32_t b) {
   return d;
 }
 
+// PRMT with a mode; n is the low bits of the selector. [PTX ISA: prmt]
+enum class PermuteMode : uint8_t {
+  any,
+  forward4,
+  backward4,
+  replicate8,
+  clamp_left,
+  clamp_right,
+  replicate16
+};
+constexpr uint32_t prmt_mode(uint32_t a, uint32_t selector, uint32_t b, PermuteMode mode) {
+  if (mode == PermuteMode::any) return prmt(a, selector, b);
+  const uint32_t n = selector & 3;
+  uint32_t nibbles = 0;
+  for (uint32_t i = 0; i < 4; ++i) {
+    uint32_t byte = 0;
+    switch (mode) {
+      case PermuteMode::forward4:
+        byte = n + i;
+        break;
+      case PermuteMode::backward4:
+        byte = (n - i) & 7;
+        break;
+      case PermuteMode::replicate8:
+        byte = n;
+        break;
+      case PermuteMode::clamp_left:
+        byte = std::max(i, n);
+        break;
+      case PermuteMode::clamp_right:
+        byte = std::min(i, n);
+        break;
+      default:
+        byte = 2 * (n & 1) + (i & 1);
+        break;
+    }
+    nibbles |= byte << (4 * i);
+  }
+  return prmt(a, nibbles, b);
+}
+
 struct ShiftKind {
   bool right, high, wrap, wide, is_signed;
 };
@@ -100,6 +141,26 @@ constexpr uint32_t brev(uint32_t v) {
   return v >> 16 | v << 16;
 }
 
+// IDP: c + the sum of products of the four bytes of a and b, or of the two halves of a and two bytes of b,
+// from `first` on. [PTX ISA: dp4a, dp2a]
+constexpr uint32_t part(uint32_t v, unsigned at, unsigned bits, bool is_signed) {
+  const uint32_t low = v >> at << (32 - bits);
+  return is_signed ? static_cast<uint32_t>(static_cast<int32_t>(low) >> (32 - bits)) : low >> (32 - bits);
+}
+constexpr uint32_t dot4(uint32_t a, uint32_t b, uint32_t c, bool a_signed, bool b_signed) {
+  for (unsigned k = 0; k < 32; k += 8) c += part(a, k, 8, a_signed) * part(b, k, 8, b_signed);
+  return c;
+}
+constexpr uint32_t dot2(uint32_t a, uint32_t b, uint32_t c, bool a_signed, bool b_signed, unsigned first) {
+  for (unsigned k = 0; k < 2; ++k) c += part(a, 16 * k, 16, a_signed) * part(b, 8 * (first + k), 8, b_signed);
+  return c;
+}
+// |a - b|
+constexpr uint32_t distance(uint32_t a, uint32_t b, bool is_signed) {
+  const bool less = is_signed ? static_cast<int32_t>(a) < static_cast<int32_t>(b) : a < b;
+  return less ? b - a : a - b;
+}
+
 constexpr uint64_t multiply_wide(uint32_t a, uint32_t b, bool is_signed) {
   return is_signed ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(a)} * static_cast<int32_t>(b))
                    : uint64_t{a} * b;
@@ -118,6 +179,30 @@ constexpr bool isetp(unsigned code, uint32_t a, uint32_t b, bool is_signed) {
 constexpr uint32_t imnmx(uint32_t a, uint32_t b, bool minimum, bool is_signed) {
   const bool less = is_signed ? static_cast<int32_t>(a) < static_cast<int32_t>(b) : a < b;
   return less == minimum ? a : b;
+}
+
+// One 32-bit number, or two of 16 bits side by side.
+struct VectorType {
+  bool is_signed, packed, relu;
+};
+// f(x, y) for each number, widened to 32 bits; with .RELU what is negative becomes 0. [PTX ISA: vmin,
+// max.relu]
+template <typename F>
+constexpr uint32_t by_part(uint32_t a, uint32_t b, VectorType t, F f) {
+  const auto one = [&](uint32_t x, uint32_t y) {
+    const uint32_t r = f(x, y);
+    return t.relu && static_cast<int32_t>(r) < 0 ? 0u : r;
+  };
+  if (!t.packed) return one(a, b);
+  const uint32_t low = one(part(a, 0, 16, t.is_signed), part(b, 0, 16, t.is_signed));
+  const uint32_t high = one(part(a, 16, 16, t.is_signed), part(b, 16, 16, t.is_signed));
+  return (low & 0xffff) | high << 16;
+}
+constexpr uint32_t vector_minmax(uint32_t a, uint32_t b, bool minimum, VectorType t) {
+  return by_part(a, b, t, [&](uint32_t x, uint32_t y) { return imnmx(x, y, minimum, t.is_signed); });
+}
+constexpr uint32_t add16(uint32_t a, uint32_t b) {
+  return ((a + b) & 0xffff) | ((a & 0xffff0000) + (b & 0xffff0000));
 }
 
 }  // namespace xtrace::replay::interp::value

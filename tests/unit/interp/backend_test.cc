@@ -140,8 +140,10 @@ TEST_F(InterpBackendTest, RefusesByName) {
   EXPECT_NE(refused.error().message.find("sm_80"), std::string::npos) << refused.error().message;
   ASSERT_TRUE(backend->finish());
   launch = recorded_launch("saxpy");
-  launch.record.cluster = {2, 1, 1};
+  launch.record.cluster = {32, 1, 1};
   EXPECT_EQ(backend->prepare(launch).error().kind, ErrorKind::unsupported);
+  launch.record.cluster = {3, 1, 1};
+  EXPECT_EQ(backend->prepare(launch).error().kind, ErrorKind::bad_input);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "instrument/sass/encode.h"
+#include "replay/interp/special.h"
 
 namespace xtrace::interp_test {
 namespace {
@@ -342,6 +343,208 @@ TEST_F(EngineTest, TimeIsDeterministic) {
   EXPECT_EQ(cell(3), 6u);
   EXPECT_EQ(first->cycles, second->cycles);
   EXPECT_GT(first->cycles, 9u);
+}
+
+// --- lanes that come together, by the words that compilers use
+
+// A branch-unit word: the distance in words of four bytes, its low byte at [23:16], the rest from [34] on.
+sass::RawInst branch_word(uint64_t lo, uint64_t hi, uint32_t pc, int64_t target) {
+  const int64_t distance = (target - pc - 16) / 4;
+  const auto low = static_cast<uint64_t>(distance) & 0xff, rest = static_cast<uint64_t>(distance >> 8);
+  return word(lo | low << 16 | rest << 34, hi | (rest >> 30 & 0x3ffff));
+}
+sass::RawInst bra_div(unsigned ur, uint32_t pc, uint32_t target) {
+  return branch_word(uint64_t{ur} << 24 | uint64_t{2} << 32 | 0x7947, 0x0b800000, pc, target);
+}
+sass::RawInst collective_all(uint32_t pc, uint32_t target) {
+  return branch_word(0x7948, 0x03c00000, pc, target);
+}
+sass::RawInst end_collective() { return word(0x791b, 0x03800000); }
+
+// Lanes that are apart take the long way, come together there, vote as one, and go on.
+TEST_F(EngineTest, LanesApartComeTogetherForACollective) {
+  for (const unsigned apart : {0u, 10u}) {
+    memory_bytes.assign(cells_bytes, std::byte{0});
+    const Gpr tid{0}, mask{2}, way{3};
+    std::vector<sass::RawInst> k{
+        enc::s2r(tid, enc::sr_tid_x),
+        enc::umov_imm({4}, ~0u),
+        enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, apart),
+        enc::with_guard(enc::bra(0x30, 0x50), Pred{0}),
+        enc::nop(),
+        bra_div(4, 0x50, 0x90),
+        enc::vote_any_active(mask),  // 0x60
+        enc::mov_imm(way, 1),
+        enc::bra(0x80, 0xd0),
+        enc::mov_imm(way, 7),  // 0x90
+        collective_all(0xa0, 0xd0),
+        enc::vote_any_active(mask),
+        end_collective(),
+    };
+    store_cell(k, mask, tid, {4});  // 0xd0
+    k.push_back(enc::iadd3_imm(tid, tid, 32, enc::RZ));
+    store_cell(k, way, tid, {4});
+    k.push_back(enc::exit());
+    const auto r = run(k);
+    ASSERT_TRUE(r) << r.error().to_string();
+    for (unsigned l = 0; l < 32; ++l) {
+      EXPECT_EQ(cell(l), ~0u) << "lane " << l << ", " << apart << " apart";
+      EXPECT_EQ(cell(32 + l), apart == 0 ? 1u : 7u) << "lane " << l << ", " << apart << " apart";
+    }
+  }
+}
+
+TEST_F(EngineTest, CollectivesOfDifferentPlacesAreRefused) {
+  const Gpr tid{0};
+  const auto r =
+      run({enc::s2r(tid, enc::sr_tid_x), enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 10),
+           enc::with_guard(enc::bra(0x20, 0x60), Pred{0}), collective_all(0x30, 0x50), end_collective(),
+           enc::exit(), collective_all(0x60, 0x80), end_collective(), enc::exit()});
+  ASSERT_FALSE(r);
+  EXPECT_EQ(r.error().kind, ErrorKind::unsupported);
+  EXPECT_NE(r.error().message.find("different instructions"), std::string::npos) << r.error().message;
+}
+
+sass::RawInst warpsync(Gpr mask) { return word(uint64_t{mask.index} << 24 | 0x7348, 0x03800000); }
+
+// The halves of a warp synchronise each for itself: neither waits for the other.
+TEST_F(EngineTest, GroupsOfLanesSynchroniseForThemselves) {
+  const Gpr tid{0}, low{1}, group{2};
+  std::vector<sass::RawInst> k{enc::s2r(tid, enc::sr_tid_x), enc::mov_imm(low, 0xffff),
+                               enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 16),
+                               enc::sel_imm(group, low, 0xffff0000, Pred{0}), warpsync(group)};
+  store_cell(k, group, tid, {4});
+  k.push_back(enc::exit());
+  auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+  EXPECT_EQ(cell(3), 0xffffu);
+  EXPECT_EQ(cell(20), 0xffff0000u);
+  r = run({enc::mov_imm(group, 0xffff), warpsync(group), enc::exit()});
+  ASSERT_FALSE(r);
+  EXPECT_NE(r.error().message.find("does not name itself"), std::string::npos) << r.error().message;
+}
+
+// Two of three warps meet at barrier 3, which a register names; the third one is not waited for.
+TEST_F(EngineTest, ABarrierNamedByARegister) {
+  launch.record.block = {96, 1, 1};
+  const Gpr tid{0}, zero{1}, value{2}, barrier{10};
+  std::vector<sass::RawInst> k{
+      enc::s2r(tid, enc::sr_tid_x),
+      enc::mov_imm(zero, 0),
+      enc::mov_imm(barrier, 64 << 16 | 3),
+      enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 32),
+      enc::isetp_imm(Pred{1}, enc::Compare::ge, false, tid, 64),
+      enc::with_guard(enc::bra(0x50, 0x50), Pred{1}),  // for ever, but not longer than the limit
+      enc::mov_imm(value, 5),
+      enc::with_guard(sts(zero, 0, value), Pred{0}, true),
+      word(uint64_t{barrier.index} << 32 | 0x731d, 0x00010000),
+      lds(value, zero, 0),
+  };
+  store_cell(k, value, tid, {4});
+  k.push_back(enc::exit());
+  options.instruction_limit = 200'000;
+  const auto r = run(k);
+  ASSERT_FALSE(r) << "the third warp spins";
+  EXPECT_NE(r.error().message.find("watchdog"), std::string::npos) << r.error().message;
+  EXPECT_EQ(cell(0), 5u) << "warp 0 waited for warp 1, and for nobody else";
+}
+
+// Lanes call two functions through one register.
+TEST_F(EngineTest, CallsThroughARegister) {
+  const Gpr tid{0}, first{1}, to{6}, value{3};
+  std::vector<sass::RawInst> k{
+      enc::s2r(tid, enc::sr_tid_x), enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 10),
+      enc::mov_imm(first, 0x60),    enc::sel_imm(to, first, 0x80, Pred{0}),
+      enc::mov_imm({7}, 0),         branch_word(uint64_t{to.index} << 24 | 0x7344, 0x03c00000, 0x50, 0),
+      enc::mov_imm(value, 11),                                // 0x60
+      enc::bra(0x70, 0x90),         enc::mov_imm(value, 22),  // 0x80
+  };
+  store_cell(k, value, tid, {4});  // 0x90
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+  for (unsigned l = 0; l < 32; ++l) EXPECT_EQ(cell(l), l < 10 ? 11u : 22u) << "lane " << l;
+}
+
+// --- CTAs that come together
+
+// Every CTA writes 100 + its number into its own shared memory and reads what the other one of its cluster
+// wrote.
+TEST_F(EngineTest, ClustersShareTheirSharedMemory) {
+  launch.record.grid = {6, 1, 1};
+  launch.record.cluster = {2, 1, 1};
+  const sass::RawInst arrive = word(0x79c7, 0x08000000), wait = word(0x7dc7, 0x08000000);
+  const Gpr tid{0}, rank{1}, cta{2}, address{3}, value{8}, at{6};
+  const auto kernel = [&](bool arrives) {
+    std::vector<sass::RawInst> k{
+        enc::s2r(tid, enc::sr_tid_x),
+        enc::s2r(rank, 136),
+        enc::s2r(cta, 37),
+        enc::lea_imm(address, tid, 16, 2),
+        enc::shf_l_u32_imm({4}, rank, 24),
+        enc::iadd3(address, address, {4}, enc::RZ),
+        enc::iadd3_imm(value, cta, 100, enc::RZ),
+        sts(address, 0, value),
+        arrives ? arrive : enc::nop(),
+        wait,
+        enc::lop3_imm(rank, rank, 1, enc::RZ, 0x3c),
+        enc::shf_l_u32_imm(at, rank, 24),
+        enc::lea_imm(address, tid, 16, 2),
+        enc::iadd3(at, at, address, enc::RZ),
+        enc::mov_imm({7}, static_cast<uint32_t>(replay::interp::shared_window >> 32)),
+        word(0x0000000006087980, 0x00100900),  // LD.E R8, [R6]
+        arrive,
+        wait,
+        enc::shf_l_u32_imm(cta, cta, 5),
+        enc::iadd3(tid, tid, cta, enc::RZ),
+    };
+    store_cell(k, value, tid, {4});
+    k.push_back(enc::exit());
+    return k;
+  };
+  auto r = run(kernel(true));
+  ASSERT_TRUE(r) << r.error().to_string();
+  for (unsigned c = 0; c < 6; ++c)
+    for (unsigned l = 0; l < 32; ++l)
+      EXPECT_EQ(cell(32 * c + l), 100 + (c ^ 1)) << "CTA " << c << " lane " << l;
+  r = run(kernel(false));
+  ASSERT_FALSE(r);
+  EXPECT_NE(r.error().message.find("without having arrived"), std::string::npos) << r.error().message;
+  launch.record.cluster = {0, 0, 0};
+  r = run(kernel(true));
+  ASSERT_FALSE(r);
+  EXPECT_EQ(r.error().kind, ErrorKind::unsupported);
+}
+
+// A cluster whose second CTA never arrives is a deadlock, not an endless run.
+TEST_F(EngineTest, AClusterThatNeverMeetsIsADeadlock) {
+  launch.record.grid = launch.record.cluster = {2, 1, 1};
+  const Gpr rank{1};
+  const auto r = run({enc::s2r(rank, 136), enc::isetp_imm(Pred{0}, enc::Compare::ne, false, rank, 0),
+                      enc::with_guard(bar_sync(1, 64), Pred{0}), word(0x79c7, 0x08000000),
+                      word(0x7dc7, 0x08000000), enc::exit()});
+  ASSERT_FALSE(r);
+  EXPECT_NE(r.error().message.find("deadlock"), std::string::npos) << r.error().message;
+}
+
+// The memory through which a grid synchronises is there for cooperative launches, zero at first, and for
+// these only.
+TEST_F(EngineTest, CooperativeLaunchesHaveABarrierOfTheGrid) {
+  const uint64_t at = replay::interp::grid_barrier_address + 4;
+  const Gpr tid{0}, value{3};
+  std::vector<sass::RawInst> k{enc::s2r(tid, enc::sr_tid_x), enc::mov_imm({6}, static_cast<uint32_t>(at)),
+                               enc::mov_imm({7}, static_cast<uint32_t>(at >> 32)),
+                               enc::ldg(value, enc::VectorAddress{{6}}, enc::Size::b32),
+                               enc::iadd3_imm(value, value, 9, enc::RZ)};
+  store_cell(k, value, tid, {4});
+  k.push_back(enc::exit());
+  EXPECT_FALSE(run(k));
+  launch.record.cooperative = true;
+  for (int again = 0; again < 2; ++again) {
+    const auto r = run(k);
+    ASSERT_TRUE(r) << r.error().to_string();
+    EXPECT_EQ(cell(5), 9u);
+  }
 }
 
 }  // namespace
