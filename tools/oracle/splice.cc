@@ -1,4 +1,4 @@
-// sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--save FOLDER] FILE...: splices a `block` plan into
+// sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--save FOLDER] FILE...: splices plans of every kind into
 // up to N random kernels of every architecture that the files carry, and extracts each of them; in all
 // kernels the empty plan must give the identical file. The splicer verifies its result itself. Prints, for
 // every architecture, how many went through, and the refusals by reason. --save writes spliced and extracted
@@ -20,6 +20,7 @@
 #include "instrument/cubin/kernel_info.h"
 #include "instrument/instrument.h"
 #include "instrument/sass/arch.h"
+#include "instrument/sass/inst.h"
 
 namespace xtrace {
 namespace {
@@ -31,6 +32,7 @@ struct Candidate {
 };
 
 struct Tally {
+  std::map<std::string, uint64_t> by_plan;
   uint64_t kernels = 0, tried = 0, identical = 0, spliced = 0, extracted = 0, faults = 0, sites = 0;
   std::map<std::string, uint64_t> refusals, extract_refusals;
   std::map<std::string, std::string> example;
@@ -59,18 +61,54 @@ instrument::LaunchShape shape_of(const cubin::KernelInfo& info) {
   return shape;
 }
 
-// Wrapping slots of one size, at addresses that no driver was asked for: nothing runs here.
-wire::SlotLayout some_layout(const instrument::LaunchShape& shape, uint32_t warps_per_cta) {
+// The ways to write records that the splicer has. `full`: as if no counted execution had missed a lane, and every block had
+// been executed as often as the one before it, so that chains and lane groups are used wherever the code allows it.
+struct PlanRow {
+  const char* name;
+  instrument::ProbeKind probe;
+  bool wraps, brief, full;
+};
+constexpr PlanRow plan_rows[] = {
+    {"block", instrument::ProbeKind::block, true, false, false},
+    {"inst", instrument::ProbeKind::inst, true, false, false},
+    {"block-short", instrument::ProbeKind::block, false, true, false},
+    {"block-short-full", instrument::ProbeKind::block, false, true, true},
+    {"inst-packed", instrument::ProbeKind::inst, false, true, false},
+    {"inst-packed-full", instrument::ProbeKind::inst, false, true, true},
+    {"pair", instrument::ProbeKind::pair, false, false, true},
+};
+
+// Slots of one size, at addresses that no driver was asked for: nothing runs here.
+std::pair<instrument::Plan, wire::SlotLayout> plan_of(const PlanRow& row, const instrument::Splicer& splicer,
+                                                      const instrument::LaunchShape& shape) {
+  instrument::Plan plan;
+  plan.probe = row.probe;
+  if (row.full) {
+    plan.full_blocks.assign(splicer.blocks().size(), true);
+    plan.executions.assign(splicer.blocks().size(), 8);
+  }
   wire::SlotLayout l;
-  l.warps_per_cta = warps_per_cta;
-  l.warps = static_cast<uint32_t>(shape.grid.count()) * warps_per_cta;
-  l.headers = 0x100000000000;
+  l.warps_per_cta = splicer.warps_per_cta();
+  l.warps = static_cast<uint32_t>(shape.grid.count()) * l.warps_per_cta;
+  l.headers = row.wraps ? 0x100000000000 : 0;
   l.counters = 0x100000200000;
   l.slots = 0x100000400000;
   l.slot_bytes = 4096;
-  l.lead_bytes = 1024;
-  l.wraps = true;
-  return l;
+  l.lead_bytes = row.wraps ? 1024 : wire::chunk_bytes;
+  l.wraps = row.wraps;
+  if (row.brief) {
+    l.index_bits = splicer.index_bits();
+    l.short_records = row.probe == instrument::ProbeKind::block;
+    if (l.short_records) l.lead_bytes = sizeof(wire::SlotHead);
+  }
+  if (row.probe == instrument::ProbeKind::pair) {
+    // One instruction of the kernel, another one for every kernel.
+    const wire::Block& b = splicer.blocks()[splicer.blocks().size() / 2];
+    plan.pair_sites = {OrigPc{b.first_pc + b.instructions / 2 * static_cast<uint32_t>(sass::inst_bytes)}};
+    l.headless = true;
+    l.lead_bytes = 0;
+  }
+  return {plan, l};
 }
 
 class Run {
@@ -169,24 +207,29 @@ class Run {
     const auto empty = splicer->splice({.probe = instrument::ProbeKind::none}, none);
     if (!empty || empty->cubin != *code) return fault(t, c, "the empty plan changed the file");
     ++t.identical;
-    const wire::SlotLayout slots = some_layout(shape_of(*info), splicer->warps_per_cta());
-    const auto spliced = splicer->splice({.probe = instrument::ProbeKind::block}, slots);
-    if (!spliced) {
-      if (spliced.error().kind == ErrorKind::internal) fault(t, c, spliced.error().to_string());
-      return refuse(t, c, t.refusals, spliced.error());
+    for (const PlanRow& row : plan_rows) {
+      const auto [plan, layout] = plan_of(row, *splicer, shape_of(*info));
+      const auto spliced = splicer->splice(plan, layout);
+      if (!spliced) {
+        if (spliced.error().kind == ErrorKind::internal) fault(t, c, fmt::format("{}: {}", row.name, spliced.error().to_string()));
+        refuse(t, c, t.refusals, spliced.error());
+        continue;
+      }
+      ++t.by_plan[row.name];
+      ++t.spliced;
+      t.sites += spliced->report.sites;
+      save(fmt::format("sm_{}_{}_{}.cubin", image->sm(), t.tried, row.name), spliced->cubin);
     }
-    ++t.spliced;
-    t.sites += spliced->report.sites;
-    save(fmt::format("sm_{}_{}_block.cubin", image->sm(), t.tried), spliced->cubin);
   }
 
   int report() const {
     uint64_t faults = 0;
     for (const auto& [sm, t] : tallies_) {
       fmt::print(
-          "sm_{}: {} kernels, {} tried: empty plan identical {}, block plan {} ({} sites), extracted {}, "
+          "sm_{}: {} kernels, {} tried: empty plan identical {}, {} splices ({} sites), extracted {}, "
           "faults {}\n",
           sm, t.kernels, t.tried, t.identical, t.spliced, t.sites, t.extracted, t.faults);
+      for (const auto& [plan, n] : t.by_plan) fmt::print("  plan {}: {}\n", plan, n);
       for (const auto& [reason, n] : t.refusals)
         fmt::print("  splice refused x{}: {} ({})\n", n, reason, t.example.at(reason));
       for (const auto& [reason, n] : t.extract_refusals)

@@ -1,0 +1,324 @@
+// xtrace check: replay recordings, hold every kernel against a policy and an earlier run; for CI.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "capture/bundle/bundle_reader.h"
+#include "tools/xtrace/check/drift.h"
+#include "tools/xtrace/check/evaluate.h"
+#include "tools/xtrace/check/json.h"
+#include "tools/xtrace/check/junit.h"
+#include "tools/xtrace/check/table.h"
+#include "tools/xtrace/command_line.h"
+#include "tools/xtrace/kernel_name.h"
+#include "tools/xtrace/render_error.h"
+#include "tools/xtrace/replay/worker.h"
+#include "tools/xtrace/table.h"
+
+namespace xtrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Flags {
+  std::vector<std::string> bundles;
+  std::string policy, baseline, json, junit, traces, backend = "auto";
+  bool force = false, quiet = false;
+  double watchdog = 10;
+  uint64_t clean = 3, rounds = 50, seed = 1, pair_sites = 512, device = 0;
+};
+
+struct Bundle {
+  std::string name;  // as rows show it
+  std::unique_ptr<bundle::BundleReader> reader;
+};
+
+// A folder of its own for traces that nobody asked for; gone with this object.
+class Scratch {
+ public:
+  static Result<Scratch> make() {
+    std::error_code ec;
+    const fs::path base = fs::temp_directory_path(ec);
+    std::string name = ((ec ? fs::path("/tmp") : base) / "xtrace-check-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      return environment("can not create {}: {}", name, std::strerror(errno));
+    return Scratch(name);
+  }
+  Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  Scratch& operator=(Scratch&&) = delete;
+  ~Scratch() {
+    std::error_code ec;
+    if (!path_.empty()) fs::remove_all(path_, ec);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  explicit Scratch(fs::path path) : path_(std::move(path)) {}
+  fs::path path_;
+};
+
+std::string folder_name(const std::string& path) {
+  const fs::path p = fs::path(path).lexically_normal();
+  return (p.has_filename() ? p : p.parent_path()).filename().string();
+}
+
+Result<std::vector<Bundle>> open(const std::vector<std::string>& paths) {
+  std::vector<Bundle> bundles;
+  for (const std::string& path : paths) {
+    const std::string name = folder_name(path);
+    for (const Bundle& other : bundles)
+      if (other.name == name)
+        return with_hint(bad_input("two bundles are named {}", name),
+                         "rows are told apart by it: rename one, or check them one by one");
+    XT_TRY(auto reader, bundle::BundleReader::open(path));
+    bundles.push_back({name, std::move(reader)});
+  }
+  return bundles;
+}
+
+Result<ReplayOptions> options_of(const Flags& f) {
+  if (f.clean < 1 || f.rounds < 1) return bad_input("--clean and --rounds start at 1");
+  ReplayOptions o;
+  XT_TRY(o.backend, parse_backend(f.backend));
+  o.compare = true;
+  o.quiet = f.quiet;
+  o.clean_replays = static_cast<uint32_t>(f.clean);
+  o.rounds = static_cast<uint32_t>(f.rounds);
+  o.seed = static_cast<uint32_t>(f.seed);
+  o.pair_sites = static_cast<uint32_t>(f.pair_sites);
+  o.watchdog_seconds = f.watchdog;
+  o.device = static_cast<int>(f.device);
+  return o;
+}
+
+// The same replay as a command line: where an address layout must be changed, the worker is executed anew
+// from it.
+std::vector<std::string> replay_command(const ReplayOptions& o, const Flags& f, const std::string& probes,
+                                        const std::vector<uint64_t>& ordinals) {
+  std::vector<std::string> command{"xtrace",          "replay",
+                                   o.bundle.string(), "--compare",
+                                   "--probes",        probes,
+                                   "--sample",        o.samples.front().text(),
+                                   "--launch",        fmt::format("{}", fmt::join(ordinals, ",")),
+                                   "--traces",        o.traces.string(),
+                                   "--backend",       f.backend};
+  const auto number = [&](const char* flag, auto value) {
+    command.insert(command.end(), {flag, fmt::format("{}", value)});
+  };
+  number("--clean", o.clean_replays);
+  number("--rounds", o.rounds);
+  number("--seed", o.seed);
+  number("--pair-sites", o.pair_sites);
+  number("--max-slices", o.max_slices);
+  number("--watchdog", o.watchdog_seconds);
+  number("--device", o.device);
+  if (o.quiet) command.push_back("--quiet");
+  return command;
+}
+
+// Launches that are replayed under the same probes.
+using Groups = std::map<std::pair<std::vector<std::string>, std::string>, std::vector<uint64_t>>;
+
+class Check {
+ public:
+  Check(const check::Policy& policy, const Flags& flags, ReplayOptions options)
+      : policy_(policy), flags_(flags), options_(std::move(options)) {}
+
+  // false: interrupted.
+  Result<bool> replay(const Bundle& bundle) {
+    Groups groups;
+    std::map<uint64_t, check::Limits> limits;
+    for (const bundle::LaunchRecord& l : bundle.reader->launches()) {
+      if (l.status != bundle::LaunchStatus::recorded) continue;
+      check::Limits of_kernel = policy_.limits_for(l.kernel, demangled(l.kernel));
+      if (of_kernel.require.empty()) continue;
+      groups[{of_kernel.require, of_kernel.sample}].push_back(l.ordinal);
+      limits.emplace(l.ordinal, std::move(of_kernel));
+    }
+    if (limits.empty()) {
+      run.findings.push_back({"nothing-checked", diff::Verdict::inconclusive,
+                              bundle.name + " has no recorded launch that the policy asks for"});
+      return true;
+    }
+    const fs::path traces = options_.traces;
+    options_.bundle = bundle.reader->directory();
+    options_.traces = traces / bundle.name;
+    bool done = true;
+    for (const auto& [how, ordinals] : groups) {
+      const std::string probes = fmt::format("{}", fmt::join(how.first, ","));
+      XT_TRY(options_.probes, parse_probes(probes));
+      XT_TRY(const Sample sample, parse_sample(how.second));
+      options_.samples = {sample};
+      const auto command = replay_command(options_, flags_, probes, ordinals);
+      XT_TRY(const WorkerOutcome outcome,
+             replay_in_workers(*bundle.reader, ordinals, options_, command,
+                               [&](const LaunchResult& r) { take(bundle, r, limits.at(r.ordinal)); }));
+      if (outcome.interrupted) {
+        done = false;
+        break;
+      }
+    }
+    options_.traces = traces;
+    std::stable_sort(run.rows.begin(), run.rows.end(), [](const check::Row& a, const check::Row& b) {
+      return a.bundle == b.bundle && a.launch < b.launch;
+    });
+    return done;
+  }
+
+  check::CheckRun run;
+
+ private:
+  void take(const Bundle& bundle, const LaunchResult& result, const check::Limits& limits) {
+    const std::string where = fmt::format("{} launch {}", bundle.name, result.ordinal);
+    if (!result.reported) {
+      run.errors.push_back({where, result.error, result.error_exit});
+      return;
+    }
+    const auto report = nlohmann::json::parse(result.json, nullptr, false);
+    const auto environment = check::environment_of(report);
+    auto rows = check::evaluate(report, bundle.name, limits);
+    if (!environment || !rows) {
+      run.errors.push_back(
+          {where, (environment ? rows.error() : environment.error()).to_string(), exit_internal});
+      return;
+    }
+    if (!run.environment) run.environment = *environment;
+    if (*run.environment != *environment) {
+      run.errors.push_back(
+          {where,
+           fmt::format("replayed by {}, earlier launches by {}: the results can not stand in one table",
+                       text_of(*environment), text_of(*run.environment)),
+           exit_bad_input});
+      return;
+    }
+    for (check::Row& row : *rows) run.rows.push_back(std::move(row));
+  }
+
+  const check::Policy& policy_;
+  const Flags& flags_;
+  ReplayOptions options_;
+};
+
+Result<check::Policy> read_policy(const std::string& path) {
+  XT_TRY(const Bytes bytes, read_file(path));
+  return check::Policy::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+}
+Result<check::CheckRun> read_baseline_file(const std::string& path) {
+  XT_TRY(const Bytes bytes, read_file(path));
+  return check::read_baseline({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+}
+
+// Compares, or says why not.
+void compare_with(const check::CheckRun& baseline, const Flags& f, const check::Policy& policy,
+                  check::CheckRun& run) {
+  run.baseline = f.baseline;
+  if (!run.environment) return;  // nothing was replayed: there are errors already
+  const std::string differs = check::difference(*baseline.environment, *run.environment);
+  if (!differs.empty() && !f.force) {
+    run.errors.push_back(
+        {"baseline",
+         fmt::format("{} was made elsewhere: {}; make a baseline here, or compare all the same with --force",
+                     f.baseline, differs),
+         exit_bad_input});
+    return;
+  }
+  if (!differs.empty())
+    run.findings.push_back(
+        {"forced", diff::Verdict::trusted, "compared although the environments differ: " + differs});
+  check::compare(run, baseline, policy);
+}
+
+Status write_results(const Flags& f, const check::CheckRun& run) {
+  if (f.json == "-")
+    fmt::print("{}", check::render_json(run));
+  else if (!f.json.empty())
+    XT_TRY_STATUS(write_file(f.json, check::render_json(run)));
+  if (!f.junit.empty()) XT_TRY_STATUS(write_file(f.junit, check::render_junit(run)));
+  return {};
+}
+
+}  // namespace
+
+int run_check(int argc, char** argv) {
+  Flags f;
+  CommandLine line(
+      "check",
+      {{"xtrace check run.xtr --policy overhead.toml",
+        "replay, judge, print one table; exit status 0, 1 or 2"},
+       {"xtrace check a.xtr b.xtr --policy overhead.toml --json now.json --junit now.xml", "the same for CI"},
+       {"xtrace check run.xtr --policy overhead.toml --baseline main.json", "and name what became worse"},
+       {"xtrace check run.xtr --policy overhead.toml --backend=interp", "without a GPU: all but the times"}});
+  line.option("BUNDLE", f.bundles, "directories written by xtrace record");
+  line.option("--policy", f.policy, "what is demanded: a TOML file, see docs/check.md");
+  line.option("--baseline", f.baseline, "JSON of an earlier check: name what drifted from it");
+  line.flag("--force", f.force, "compare with a baseline of another GPU, driver or backend");
+  line.option("--json", f.json, "write the results to this file; - for stdout instead of the table");
+  line.option("--junit", f.junit, "write the results to this file as JUnit XML");
+  line.option("--traces", f.traces,
+              "keep the traces of trusted replays in this folder (default: they are thrown away)");
+  line.option("--backend", f.backend,
+              "driver (a GPU), interp (the CPU, time is not judged), or auto: the driver where there is one "
+              "(default: auto)");
+  line.option("--clean", f.clean, "clean replays that make the reference (default: 3)");
+  line.option("--rounds", f.rounds, "rounds of interleaved timing (default: 50)");
+  line.option("--seed", f.seed, "of the sampling and of the order of timing (default: 1)");
+  line.option("--pair-sites", f.pair_sites,
+              "most instructions that the pair probe rotates over (default: 512)");
+  line.option("--watchdog", f.watchdog, "seconds after which a launch counts as hung (default: 10)");
+  line.option("--device", f.device, "ordinal of the GPU (default: 0)");
+  line.flag("--quiet", f.quiet, "no progress on stderr");
+  if (const auto status = line.parse(argc, argv)) return *status;
+  if (f.bundles.empty()) return usage_error("check", "BUNDLE is required", "see: xtrace help check");
+  if (f.policy.empty()) return usage_error("check", "--policy is required", "docs/check.md shows one");
+  if (f.force && f.baseline.empty())
+    return usage_error("check", "--force without --baseline", "it permits a comparison");
+
+  auto options = options_of(f);
+  if (!options) {
+    report("check", options.error());
+    return exit_usage;
+  }
+  const auto policy = read_policy(f.policy);
+  if (!policy) return report("check", policy.error());
+  std::optional<check::CheckRun> baseline;
+  if (!f.baseline.empty()) {
+    auto read = read_baseline_file(f.baseline);
+    if (!read) return report("check", read.error());
+    baseline = std::move(*read);
+  }
+  const auto bundles = open(f.bundles);
+  if (!bundles) return report("check", bundles.error());
+  std::optional<Scratch> scratch;
+  if (f.traces.empty()) {
+    auto made = Scratch::make();
+    if (!made) return report("check", made.error());
+    scratch.emplace(std::move(*made));
+    options->max_slices = 1;  // nobody will look at the timelines
+  }
+  options->traces = scratch ? scratch->path() : fs::path(f.traces);
+
+  Check work(*policy, f, *options);
+  for (const Bundle& b : *bundles) {
+    const auto done = work.replay(b);
+    if (!done) return report("check", done.error());
+    if (!*done) {
+      fmt::print(stderr, "xtrace check: interrupted in {}: nothing was written\n", b.name);
+      return 130;
+    }
+  }
+  check::CheckRun& run = work.run;
+  if (baseline) compare_with(*baseline, f, *policy, run);
+  if (f.json != "-") fmt::print("{}", check::render_table(run, terminal_width()));
+  std::fflush(stdout);
+  for (const check::RunError& e : run.errors)
+    fmt::print(stderr, "xtrace check: error: {}: {}\n", e.where, e.message);
+  if (const Status written = write_results(f, run); !written) return report("check", written.error());
+  return run.exit_status();
+}
+
+}  // namespace xtrace::cli
