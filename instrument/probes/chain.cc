@@ -56,20 +56,11 @@ class Chain {
     return false;
   }
 
-  // The first place at or behind `from`, where something issued in one cycle, with `cycles` between them.
-  InstIndex settled(InstIndex from, unsigned cycles, InstIndex limit) {
-    unsigned passed = 1;
-    InstIndex at = from;
-    while (at < limit && passed < cycles) passed += sass::get_control(c_.code.insts[at++].raw).stall;
-    if (passed < cycles) put_pause(c_.out.before[at], cycles - passed);
-    return at;
-  }
-
   void write(uint32_t chained) {
     // In a loop the first clock is read again soon after the store: it has a register that the store does not read.
     const enc::Gpr r = data_.r(0);
     put(c_.out.before[block(head_).first], enc::cs2r32(first_, enc::sr_clock_lo));
-    const InstIndex shift = settled(block(head_).first, vector_to_vector, block(head_).last());
+    const InstIndex shift = settled(c_, block(head_).first, vector_to_vector, block(head_).last());
     put(c_.out.before[shift], enc::lea_imm(first_, first_, head_ + 1, static_cast<uint8_t>(c_.layout.index_bits)));
     Sequence& second = c_.out.before[block(head_ + 1).first];
     put(second, enc::cs2r32(r, enc::sr_clock_lo));
@@ -83,10 +74,10 @@ class Chain {
     put(c_.out.before[offset_at_], enc::p2r(offset_, static_cast<uint8_t>((chained == 1 ? 1u : 3u) << k)));
     InstIndex at = offset_at_;
     if (k != wanted) {
-      at = settled(at, vector_to_vector, store_);
+      at = settled(c_, at, vector_to_vector, store_);
       put(c_.out.before[at], enc::shf_r_u32_hi_imm(offset_, offset_, static_cast<uint8_t>(k - wanted)));
     }
-    at = settled(std::max(at, last), vector_to_memory, store_);
+    at = settled(c_, std::max(at, last), vector_to_memory, store_);
     put(c_.out.before[at], with_record_policy(enc::stg({c_.scratch.uniform().address, offset_, 0}, r, enc::Size::b32)),
         {.stall = scoreboard_visible, .read_barrier = data_.scoreboard});
     const uint32_t bytes = chained == 1 ? 8 : 16;

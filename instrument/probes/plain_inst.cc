@@ -255,16 +255,6 @@ class PlainInst {
     }
   }
 
-  // The first place at or behind `from`, where something issued in one cycle, with `cycles` between them by the block's own
-  // stall counts; at `limit` what lacks is waited for.
-  InstIndex settled(InstIndex from, unsigned cycles, InstIndex limit) {
-    unsigned passed = 1;
-    InstIndex at = from;
-    while (at < limit && passed < cycles) passed += sass::get_control(c_.code.insts[at++].raw).stall;
-    if (passed < cycles) put_pause(c_.out.before[at], cycles - passed);
-    return at;
-  }
-
   void merge(const Piece& p, unsigned reg, unsigned from_group, InstIndex at) {
     put(c_.out.before[at], for_groups(enc::prmt_imm(p.data.r(reg), p.data.r(reg), low_halves, p.odd), from_group));
   }
@@ -280,7 +270,7 @@ class PlainInst {
       const enc::Gpr r = p.data.r(reg);
       // The odd clocks of one register must be merged before the next register's are read.
       if (merge_reg != none && merge_reg != reg && word.high != none) {
-        merge(p, merge_reg, merge_group, settled(odd_at, vector_to_vector, block_.first + word.high));
+        merge(p, merge_reg, merge_group, settled(c_, odd_at, vector_to_vector, block_.first + word.high));
         merge_reg = none;
       }
       if (word.kind == Word::Kind::head && word.low == none) put(c_.out.before[low], for_groups(enc::mov_imm(r, record_head(c_, wire::RecordKind::inst, number_)), group));
@@ -288,8 +278,8 @@ class PlainInst {
       if (word.low != none) {
         put(c_.out.before[low], for_groups(enc::cs2r32(r, enc::sr_clock_lo), group));
         const bool merged = word.high != none || (merge_reg == reg && p.groups > 1);
-        clock_at_[word.low] = {static_cast<uint16_t>(byte), word.kind == Word::Kind::head ? wire::ClockPlace::in_head
-                                                                  : static_cast<uint8_t>(merged ? 2 : 4)};
+        const auto bytes = static_cast<uint8_t>(word.kind == Word::Kind::head ? wire::ClockPlace::in_head : merged ? 2 : 4);
+        clock_at_[word.low] = {static_cast<uint16_t>(byte), bytes};
       }
       if (word.high == none) continue;
       odd_at = block_.first + word.high;
@@ -312,9 +302,9 @@ class PlainInst {
     if (p.offset != enc::RZ)
       put(c_.out.before[p.offset_at], enc::p2r(p.offset, static_cast<uint8_t>((p.groups == 2 ? 1u : 3u) << k)));
     InstIndex at = p.last;
-    if (shifts) at = std::max(at, settled(p.offset_at, vector_to_vector, p.store));
+    if (shifts) at = std::max(at, settled(c_, p.offset_at, vector_to_vector, p.store));
     if (shifts || shifts_head || merge_reg != none) {
-      if (shifts_head || merge_reg != none) at = std::max(at, settled(p.last, vector_to_vector, p.store));
+      if (shifts_head || merge_reg != none) at = std::max(at, settled(c_, p.last, vector_to_vector, p.store));
       Sequence& seq = c_.out.before[at];
       if (shifts)
         put(seq, wanted > k ? enc::shf_l_u32_imm(p.offset, p.offset, static_cast<uint8_t>(wanted - k))
@@ -323,7 +313,7 @@ class PlainInst {
         put(seq, enc::lea_imm(p.data.r(0), p.data.r(0), number_ + 1, static_cast<uint8_t>(c_.layout.index_bits)));
       if (merge_reg != none) merge(p, merge_reg, merge_group, at);
     }
-    at = settled(at, vector_to_memory, p.store);
+    at = settled(c_, at, vector_to_memory, p.store);
     sass::RawInst store = with_record_policy(enc::stg({c_.scratch.uniform().address, p.offset, static_cast<int32_t>(p.at)},
                                                       p.data.r(0), size_of(p.registers)));
     put(c_.out.before[at], store, {.stall = scoreboard_visible, .read_barrier = p.data.scoreboard});

@@ -83,6 +83,9 @@ void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words
 // Records are written once and read by the host: their stores say that these lines may go first.
 sass::RawInst with_record_policy(sass::RawInst store);
 
+// The first place at or behind `from`, where something issued in one cycle, with `cycles` between them by the stall counts of
+// the code; at `limit` what lacks is waited for.
+InstIndex settled(ProbeContext& c, InstIndex from, unsigned cycles, InstIndex limit);
 // Sum of the stall counts of instructions [from, to).
 unsigned stall_cycles(const Code& code, InstIndex from, InstIndex to);
 

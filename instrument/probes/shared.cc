@@ -66,6 +66,14 @@ void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words
   }
 }
 
+InstIndex settled(ProbeContext& c, InstIndex from, unsigned cycles, InstIndex limit) {
+  unsigned passed = 1;
+  InstIndex at = from;
+  while (at < limit && passed < cycles) passed += sass::get_control(c.code.insts[at++].raw).stall;
+  if (passed < cycles) put_pause(c.out.before[at], cycles - passed);
+  return at;
+}
+
 unsigned stall_cycles(const Code& code, InstIndex from, InstIndex to) {
   unsigned sum = 0;
   for (InstIndex i = from; i < to; ++i) sum += sass::get_control(code.insts[i].raw).stall;

@@ -20,6 +20,7 @@ constexpr Action actions[] = {
     {"dump", sass_dump, false, true, false, false},
     {"cfg", sass_cfg, true, false, true, false},
     {"explain", sass_explain, false, false, false, false},
+    {"asm", sass_asm, false, false, false, false},
     {"liveness", sass_liveness, true, true, false, false},
     {"extract", sass_extract, true, false, false, true},
 };
@@ -37,7 +38,9 @@ std::string misuse(const Action& a, const SassOptions& o) {
   if (o.dot && !a.takes_dot) return fmt::format("--dot has no meaning for {}", a.name);
   if (!o.output.empty() && !a.takes_output) return fmt::format("--output has no meaning for {}", a.name);
   if (a.takes_output && o.output.empty()) return fmt::format("{} needs --output", a.name);
-  if (a.name == "explain" && !o.kernel.empty()) return "--kernel has no meaning for explain";
+  const bool takes_file = a.name != "explain" && a.name != "asm";
+  if (!takes_file && !o.kernel.empty()) return fmt::format("--kernel has no meaning for {}", a.name);
+  if (a.name != "asm" && o.pc != 0) return fmt::format("--pc has no meaning for {}", a.name);
   return {};
 }
 
@@ -45,21 +48,26 @@ std::string misuse(const Action& a, const SassOptions& o) {
 
 int run_sass(int argc, char** argv) {
   SassOptions o;
-  CommandLine line("sass",
-                   {{"xtrace sass dump libcufft.so --sm 90", "every function for sm_90, with control bits"},
-                    {"xtrace sass dump app --kernel saxpy --json", "one kernel for a program"},
-                    {"xtrace sass cfg app --kernel saxpy --dot | dot -Tsvg", "its control flow as a picture"},
-                    {"xtrace sass liveness app --kernel saxpy", "live registers before every instruction"},
-                    {"xtrace sass explain 000fe20000000f00_0000001100272202",
-                     "a labelled diagram of one word, high half first"},
-                    {"xtrace sass extract libx.so --kernel f -o f.cubin",
-                     "one kernel with what it reaches, to be loaded alone"}});
-  line.positional("ACTION", o.action, "dump, cfg, liveness, explain or extract");
-  line.positional("FILE", o.input,
-                  "cubin, fatbin, object, program or library; for explain a word of 128 bits");
+  CommandLine line(
+      "sass",
+      {{"xtrace sass dump libcufft.so --sm 90", "every function for sm_90, with control bits"},
+       {"xtrace sass dump app --kernel saxpy --json", "one kernel for a program"},
+       {"xtrace sass cfg app --kernel saxpy --dot | dot -Tsvg", "its control flow as a picture"},
+       {"xtrace sass liveness app --kernel saxpy", "live registers before every instruction"},
+       {"xtrace sass explain 000fe20000000f00_0000001100272202",
+        "a labelled diagram of one word, high half first"},
+       {"xtrace sass asm '@P0 BRA 0x190 stall=5 yield' --pc 0x40", "the word of a text as dump prints it"},
+       {"xtrace sass extract libx.so --kernel f -o f.cubin",
+        "one kernel with what it reaches, to be loaded alone"}});
+  line.positional("ACTION", o.action, "dump, cfg, liveness, explain, asm or extract");
+  line.positional(
+      "FILE", o.input,
+      "cubin, fatbin, object, program or library; for explain a word of 128 bits, for asm a text");
   line.option("--kernel", o.kernel, "function, mangled or not, or a part of its name that no other has");
-  line.option("--sm", o.sm,
-              "architecture: 75, 80, 86, 87, 89, 90, 100, 103, 120 or 121; explain takes 90 without it");
+  line.option(
+      "--sm", o.sm,
+      "architecture: 75, 80, 86, 87, 89, 90, 100, 103, 120 or 121; explain and asm take 90 without it");
+  line.option("--pc", o.pc, "offset of the instruction in its section, for branch targets (asm)");
   line.flag("--json", o.json, "print one JSON object (dump, liveness)");
   line.flag("--dot", o.dot, "print a graph for graphviz (cfg)");
   line.option("-o,--output", o.output, "file to write (extract)");

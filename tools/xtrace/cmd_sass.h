@@ -14,6 +14,7 @@ namespace xtrace::cli {
 struct SassOptions {
   std::string action, input, kernel, output;
   uint64_t sm = 0;  // 0: any
+  uint64_t pc = 0;
   bool json = false, dot = false;
 };
 
@@ -45,6 +46,7 @@ Result<SassFunction> find_function(const SassOptions& options);
 Result<int> sass_dump(const SassOptions& options);
 Result<int> sass_cfg(const SassOptions& options);
 Result<int> sass_explain(const SassOptions& options);
+Result<int> sass_asm(const SassOptions& options);
 Result<int> sass_liveness(const SassOptions& options);
 Result<int> sass_extract(const SassOptions& options);
 
