@@ -31,8 +31,7 @@ class ShortHead {
     return {};
   }
 
-  // As the first record of its warp, in one store with the head: one store, one addition and
-  // one partly written sector less.
+  // As the first record of its warp, in one store with the head: one store, one addition and one partly written sector less.
   bool with_head() {
     const auto in_entry = first_wait(c_.code, c_.blocks, c_.out);
     if (!in_entry) return false;
