@@ -2,7 +2,8 @@
 """Checks every #include of the tree against the table of rooms (docs/design.md, "The house").
 
 Rows: room -> rooms it may include, and system headers it may use beyond the standard library. A room may always include
-itself. `impl` headers are allowed in .cc files only. Exit status 1 with one line a violation."""
+itself. `impl` headers are allowed in .cc files only. Also: only the rooms of ENVIRONMENT read environment variables, so that
+what the others compute follows from their arguments. Exit status 1 with one line a violation."""
 import pathlib
 import re
 import sys
@@ -28,6 +29,8 @@ TABLE = {
                       "replay", "replay/driver", "replay/interp", "trace", "diff"},
                      FMT | {"nlohmann", "CLI"}, set()),
 }
+ENVIRONMENT = {"base", "capture/inject", "tools/xtrace"}
+GETENV = re.compile(r"\bgetenv\s*\(")
 # Headers outside every room that any room may use.
 STANDARD = re.compile(r"^[a-z0-9_]+$")
 POSIX = re.compile(r"^(sys/|unistd|fcntl|dlfcn|poll|signal|spawn|errno|pthread|cxxabi|elf|link|regex)")
@@ -60,6 +63,8 @@ def check(root=ROOT):
             continue
         rooms, foreign, impl = TABLE[room]
         for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1):
+            if room not in ENVIRONMENT and GETENV.search(line):
+                bad.append(f"{rel}:{number}: {room} may not read environment variables")
             m = INCLUDE.match(line)
             if not m:
                 continue

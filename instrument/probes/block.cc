@@ -1,7 +1,7 @@
 // `block`: { word0, mask, clock (64 bits) } for every execution of a block. The values are taken at its head, or at the first
 // instruction in front of which four registers are free; the store is put off until they have arrived by the block's own
-// stall counts. One lane, by ELECT, stores for all where a predicate is free: measured on the tiled GEMM (H200, 2026-11-29),
-// 1.13 against 1.20 times the clean time; elsewhere it makes no difference.
+// stall counts. One lane, by ELECT, stores for all where a predicate is free; the store pipe's own cost is
+// the same for any active mask (docs/performance.md).
 #include <algorithm>
 
 #include "instrument/probes/probes.h"

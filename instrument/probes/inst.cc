@@ -1,7 +1,7 @@
 // `inst`: a 32-bit clock before every instruction. The clocks of a block gather in registers and leave up to four at a time:
 // { word0, mask, clock 0, clock 1 } { clock 2 .. clock 5 } ... The store of a full holder is put off until its last clock
 // has arrived by the instructions' own stall counts, so that it costs an issue slot and no wait; where the block is long
-// enough for ELECT, one lane stores for all.
+// enough for ELECT, one lane stores for all (no cheaper: docs/performance.md).
 #include <algorithm>
 
 #include "instrument/probes/probes.h"

@@ -34,7 +34,7 @@ uint32_t record_head(const ProbeContext& c, wire::RecordKind kind, uint32_t bloc
 }
 
 sass::RawInst with_record_policy(sass::RawInst store) {
-  set_bits(store, cache_policy_field, getenv("XT_POL") ? (uint64_t)atoi(getenv("XT_POL")) : evict_first);
+  set_bits(store, cache_policy_field, evict_first);
   return store;
 }
 

@@ -20,20 +20,6 @@ namespace xtrace::sass {
 namespace {
 
 constexpr BitRange guard_field = bits(15, 12);
-constexpr unsigned pt = 7;
-
-struct NameTable {
-  std::string_view name;
-  std::span<const std::string_view> values;
-};
-#define XT_NAMES(table, ...) constexpr std::string_view names_##table[] = {__VA_ARGS__};
-#include "instrument/sass/names.def"
-#undef XT_NAMES
-constexpr NameTable name_tables[] = {
-#define XT_NAMES(table, ...) {#table, names_##table},
-#include "instrument/sass/names.def"
-#undef XT_NAMES
-};
 
 // Constant bits that neither text nor effects explain. [vendor code, tests/oracle]
 struct Unshown {

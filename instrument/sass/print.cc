@@ -14,23 +14,6 @@
 namespace xtrace::sass {
 namespace {
 
-constexpr unsigned pt = 7;
-
-struct NameTable {
-  std::string_view name;
-  std::span<const std::string_view> values;
-};
-
-#define XT_NAMES(table, ...) constexpr std::string_view names_##table[] = {__VA_ARGS__};
-#include "instrument/sass/names.def"
-#undef XT_NAMES
-
-constexpr NameTable name_tables[] = {
-#define XT_NAMES(table, ...) {#table, names_##table},
-#include "instrument/sass/names.def"
-#undef XT_NAMES
-};
-
 // Sorted by name, built at the first use: a text names a few of these for every instruction.
 template <typename T>
 const T* find_name(const std::vector<T>& sorted, std::string_view name) {

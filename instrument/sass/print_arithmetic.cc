@@ -9,7 +9,6 @@
 namespace xtrace::sass {
 namespace {
 
-constexpr unsigned pt = 7;
 constexpr unsigned rz = 255;
 
 // --- numbers and constants ---

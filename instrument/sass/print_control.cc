@@ -10,8 +10,6 @@
 namespace xtrace::sass {
 namespace {
 
-constexpr unsigned pt = 7;
-
 // --- control ---
 
 void depbar(Printer& p) {

@@ -8,8 +8,6 @@
 namespace xtrace::sass {
 namespace {
 
-constexpr unsigned pt = 7;
-
 // --- matrix ---
 
 void hmma(Printer& p) {

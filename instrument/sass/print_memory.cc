@@ -8,7 +8,6 @@
 namespace xtrace::sass {
 namespace {
 
-constexpr unsigned pt = 7;
 constexpr unsigned rz = 255;
 
 void offset_in_brackets(Printer& p, int64_t offset, bool has_base) {

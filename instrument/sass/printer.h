@@ -22,6 +22,22 @@
 
 namespace xtrace::sass {
 
+inline constexpr unsigned pt = 7;  // the predicate that is always true: PT and UPT
+
+// A table of names.def, for <#table@h:l>.
+struct NameTable {
+  std::string_view name;
+  std::span<const std::string_view> values;
+};
+#define XT_NAMES(table, ...) inline constexpr std::string_view names_##table[] = {__VA_ARGS__};
+#include "instrument/sass/names.def"
+#undef XT_NAMES
+inline constexpr NameTable name_tables[] = {
+#define XT_NAMES(table, ...) {#table, names_##table},
+#include "instrument/sass/names.def"
+#undef XT_NAMES
+};
+
 class Printer {
  public:
   Printer(const Arch& arch, const RawInst& w, uint32_t pc, const Form& form)

@@ -44,7 +44,8 @@ class Scratch {
   static Result<Scratch> make() {
     std::error_code ec;
     const fs::path base = fs::temp_directory_path(ec);
-    std::string name = ((ec ? fs::path("/tmp") : base) / "xtrace-check-XXXXXX").string();
+    if (ec) return environment("no folder for temporary files: {}", ec.message());
+    std::string name = (base / "xtrace-check-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
       return environment("can not create {}: {}", name, std::strerror(errno));
     return Scratch(name);
