@@ -28,18 +28,23 @@ Result<UniformPlan> plan_uniform(const Code& code, const Liveness& liveness) {
   return UniformPlan{{pairs[0]}, {pairs[1]}, {singles[0]}, {singles[1]}, {singles[2]}, {singles[3]}};
 }
 
-// The two scoreboards on which waiting costs the kernel least: outstanding at few, cold block entries. Scoreboards that
-// DEPBAR counts in groups can not be shared (sass.md 5.4).
-Result<std::array<uint8_t, 2>> plan_scoreboards(const Code& code, const Blocks& blocks, const Liveness& liveness) {
+// Scoreboards that DEPBAR counts in groups can not be shared (sass.md 5.4).
+uint8_t shareable_scoreboards(const Code& code) {
   uint8_t counted = 0;
   for (InstIndex i = 0; i < code.insts.size(); ++i) {
     const sass::Effects& fx = code.insts[i].fx;
     if (code.reachable[i] && fx.uses_scoreboard_count && fx.depbar_scoreboard < 6)
       counted |= static_cast<uint8_t>(1u << fx.depbar_scoreboard);
   }
+  return static_cast<uint8_t>(~counted & 0x3f);
+}
+
+// The two of them on which waiting costs the kernel least: outstanding at few, cold block entries.
+Result<std::array<uint8_t, 2>> plan_scoreboards(const Code& code, uint8_t shareable, const Blocks& blocks,
+                                                const Liveness& liveness) {
   std::vector<std::pair<uint64_t, uint8_t>> cost;
   for (uint8_t sb = 0; sb < 6; ++sb) {
-    if (counted >> sb & 1) continue;
+    if (!(shareable >> sb & 1)) continue;
     uint64_t c = 0;
     for (uint32_t b = 0; b < blocks.blocks.size(); ++b)
       if (liveness.outstanding_before(blocks.blocks[b].first) >> sb & 1) c += blocks.loop_weight[b];
@@ -72,7 +77,8 @@ Result<Scratch> Scratch::plan(const Code& code, const cubin::KernelInfo& info, c
   s.liveness_ = &liveness;
   XT_TRY(s.uniform_, plan_uniform(code, liveness));
   s.lane_groups_ = plan_lane_groups(liveness.untouched_predicates());
-  XT_TRY(const auto scoreboards, plan_scoreboards(code, blocks, liveness));
+  s.shared_scoreboards_ = shareable_scoreboards(code);
+  XT_TRY(const auto scoreboards, plan_scoreboards(code, s.shared_scoreboards_, blocks, liveness));
   s.scoreboard_[0] = scoreboards[0];
   s.scoreboard_[1] = scoreboards[1];
   for (InstIndex i = 0; i < code.insts.size(); ++i)

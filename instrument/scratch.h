@@ -63,6 +63,8 @@ class Scratch {
   const UniformPlan& uniform() const { return uniform_; }
   // Nothing when the kernel leaves too few predicates.
   const std::optional<LaneGroups>& lane_groups() const { return lane_groups_; }
+  // Scoreboards that stores of probes may signal (bit mask): those that the kernel does not count groups on.
+  uint8_t shared_scoreboards() const { return shared_scoreboards_; }
   // The scoreboard on which waiting costs the kernel least; never one that it counts groups on.
   uint8_t scoreboard() const { return scoreboard_[0]; }
   // A holder whose registers may hold values at every point "immediately before i" for i in [from, to], of the first
@@ -91,6 +93,7 @@ class Scratch {
   UniformPlan uniform_;
   std::optional<LaneGroups> lane_groups_;
   uint8_t scoreboard_[2] = {0, 0};
+  uint8_t shared_scoreboards_ = 0;
   uint32_t own_count_ = 0, count_ = 0, free_count_ = 0, launch_count_ = 0;
   uint32_t fresh_used_ = 0;
 };

@@ -6,6 +6,7 @@
 #include "instrument/occupancy.h"
 #include "instrument/probes/probes.h"
 #include "instrument/prologue.h"
+#include "instrument/read_barriers.h"
 #include "instrument/sass/encode.h"
 #include "instrument/sass/print.h"
 #include "instrument/verify.h"
@@ -240,6 +241,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
                                      held_head, insertions, scratch);
   place_rest(code, blocks, packs && !out.map.blocks[0].clock_at.empty() && out.map.blocks[0].full, held_head.has_value(), prologue,
              insertions);
+  if (plan.probe != ProbeKind::count) choose_read_barriers(code, scratch.shared_scoreboards(), insertions);
   add_waits(code, insertions, prologue.words);
 
   cubin::Image image = original_image;

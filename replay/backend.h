@@ -92,6 +92,12 @@ class Backend {
   // Launches once with the recorded attributes and waits under the watchdog. After a device error or a watchdog stop the
   // backend is unusable (RunOutcome says so, later calls give the same error): the process must be restarted.
   virtual Result<RunOutcome> run(ModuleHandle module) = 0;
+  // The same beside other work on the device, of which `amount` says how much, where the backend has any to give: CTAs start in
+  // another order and atomics meet in another. Its time says nothing.
+  virtual Result<RunOutcome> run_disturbed(ModuleHandle module, uint32_t amount) {
+    static_cast<void>(amount);
+    return run(module);
+  }
   // Contents of every region now (parallel to record.regions).
   virtual Result<std::vector<Bytes>> read_regions(ModuleHandle module) = 0;
   // Contents of one region now. The default reads all of them; a backend that can do better overrides it, so that

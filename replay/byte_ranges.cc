@@ -35,6 +35,19 @@ void ByteRanges::add_differences(ByteView a, ByteView b) {
   if (ranges_.size() > limit_) coarsen(ranges_);
 }
 
+ByteRanges ByteRanges::elements(uint64_t unit, uint64_t size) const {
+  ByteRanges extended(limit_);
+  extended.coarsened_ = coarsened_;
+  for (const ByteRange& r : ranges_) {
+    const ByteRange e{align_down(r.begin, unit), std::min(align_up(r.end, unit), size)};
+    if (!extended.ranges_.empty() && e.begin <= extended.ranges_.back().end)
+      extended.ranges_.back().end = e.end;
+    else
+      extended.ranges_.push_back(e);
+  }
+  return extended;
+}
+
 void ByteRanges::coarsen(std::vector<ByteRange>& ranges) {
   for (uint64_t gap = 4; ranges.size() > limit_; gap *= 2) {
     size_t out = 0;

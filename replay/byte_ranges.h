@@ -32,6 +32,8 @@ class ByteRanges {
 
   // Adds every position where a and b differ. The sizes must be equal.
   void add_differences(ByteView a, ByteView b);
+  // The elements of `unit` bytes (a power of two) that these bytes are in, of a region of `size` bytes.
+  ByteRanges elements(uint64_t unit, uint64_t size) const;
 
  private:
   void coarsen(std::vector<ByteRange>& ranges);

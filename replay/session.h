@@ -36,7 +36,7 @@ struct CleanReference {
   std::vector<Bytes> output;
   std::vector<ByteRanges> unstable;  // per region: bytes that differed among the replays
   std::vector<bool> written;         // per region: some replay changed it
-  std::vector<double> microseconds;  // per replay; zeros when the backend does not measure time
+  std::vector<double> microseconds;  // per undisturbed replay; zeros when the backend does not measure time
 
   // Against the recorded contents after the live launch, outside the unstable bytes.
   bool has_recorded_after = false;
@@ -49,18 +49,30 @@ struct CleanReference {
   std::optional<Mismatch> repeat_difference;  // why not
 
   uint64_t unstable_bytes() const;
+  // What a comparison of this region has to leave out: the unstable bytes; once no more replays are to come, the whole
+  // elements of 4 bytes that they are in, since a carry moves the next byte of a float once in 256 times.
+  ByteRanges ignored(size_t region) const;
   ByteView output_of(const LaunchImage& launch, size_t region) const {
     return written[region] ? ByteView(output[region]) : ByteView(launch.before[region]);
   }
 };
 
-// Replays the module n >= 1 times with everything restored in between, then (test_repeat) once more without:
-// a kernel that hangs or faults on its own results takes the backend with it, so the caller can leave that
+// A difference that n replays do not show among themselves may still be the kernel's own: a sum that depends on the order of
+// atomics, which is much the same in replays alike. So more of them are made, up to this number, every other one beside
+// other work on the device, before a difference counts.
+inline constexpr uint32_t most_clean_replays = 32;
+
+// Replays the module n >= 1 times with everything restored in between (n > 1: more, see above, while they differ from the
+// recording), then (test_repeat) once more without restoring: a kernel that hangs or faults on its own results takes the backend with it, so the caller can leave that
 // out. The backend must be prepared with `launch`; it is told which regions are written; its memory is left
 // dirty. A replay that does not complete is a device error. Memory: the outputs of the written regions plus
 // one region.
 Result<CleanReference> clean_replays(Backend& backend, const LaunchImage& launch, ModuleHandle module,
                                      uint32_t n, bool test_repeat = true);
+
+// One more clean replay from restored memory, taken into `reference`; memory is left dirty. False, and nothing done: it
+// is made from most_clean_replays, or from one, which the caller chose.
+Result<bool> replay_once_more(Backend& backend, const LaunchImage& launch, CleanReference& reference);
 
 // Compares what the backend's memory holds now against the reference, outside its unstable bytes: one
 // Mismatch per region that differs.

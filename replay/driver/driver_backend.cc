@@ -62,6 +62,7 @@ DriverBackend::~DriverBackend() {
     }
   }
   stream_.close();
+  if (beside_ != nullptr) api_.StreamDestroy(beside_);
   api_.DevicePrimaryCtxRelease(device_);
 }
 

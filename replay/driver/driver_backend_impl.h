@@ -32,6 +32,7 @@ class DriverBackend final : public Backend {
   Result<Resources> resources(ModuleHandle module) override;
   Status restore(ModuleHandle module, RestoreScope scope) override;
   Result<RunOutcome> run(ModuleHandle module) override;
+  Result<RunOutcome> run_disturbed(ModuleHandle module, uint32_t amount) override;
   Result<std::vector<Bytes>> read_regions(ModuleHandle module) override;
   Result<Bytes> read_region(ModuleHandle module, size_t index) override;
   void set_written_regions(std::vector<bool> written) override;
@@ -68,6 +69,7 @@ class DriverBackend final : public Backend {
   std::optional<Error> dead_;
 
   LaunchStream stream_{api_};
+  CUstream beside_ = nullptr;              // of what disturbs a launch; made when first needed
   DeviceBuffers buffers_{api_, device_, caller_buffers_at};  // allocate()
   DeviceBuffers pristine_{api_, device_, own_buffers_at};
   PlacedMemory memory_{api_, device_, pristine_, stream_};

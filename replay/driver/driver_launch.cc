@@ -99,6 +99,36 @@ Result<RunOutcome> DriverBackend::run(ModuleHandle handle) {
   return outcome;
 }
 
+// Copies inside device memory run on the SMs. They start at once, the launch comes when `amount` times some 10 us of them are
+// queued or under way.
+Result<RunOutcome> DriverBackend::run_disturbed(ModuleHandle handle, uint32_t amount) {
+  constexpr uint64_t half = 16ull << 20;
+  XT_TRY_STATUS(usable(true));
+  if (beside_ == nullptr)
+    XT_TRY_STATUS(watch(api_.check(api_.StreamCreate(&beside_, CU_STREAM_NON_BLOCKING), "cuStreamCreate")));
+  const Result<DevPtr> room = allocate(2 * half, "work beside a launch");
+  if (!room && room.error().kind == ErrorKind::environment) return run(handle);   // no memory for it
+  XT_TRY(const DevPtr buffer, room);
+  for (uint32_t k = 0; k < amount; ++k)
+    XT_TRY_STATUS(watch(api_.check(api_.MemcpyDtoDAsync(buffer.value + half * (k % 2), buffer.value + half * ((k + 1) % 2),
+                                                        half, beside_),
+                                   "cuMemcpyDtoDAsync")));
+  XT_TRY(RunOutcome outcome, run(handle));
+  if (!outcome.completed) return outcome;   // the backend may be dead
+  const auto start = std::chrono::steady_clock::now();
+  while (true) {
+    const CUresult now = api_.StreamQuery(beside_);
+    if (now == CUDA_SUCCESS) break;
+    if (now != CUDA_ERROR_NOT_READY) XT_TRY_STATUS(watch(api_.check(now, "cuStreamQuery")));
+    if (std::chrono::steady_clock::now() - start > std::chrono::duration<double>(options_.watchdog_seconds)) {
+      die(device("watchdog: copies beside a launch did not end after {} s", options_.watchdog_seconds).value());
+      return tl::make_unexpected(*dead_);
+    }
+  }
+  XT_TRY_STATUS(release(buffer));
+  return outcome;
+}
+
 // Events first_event and first_event + 1 around the launches. The restore runs before the first event, so
 // every variant starts from the same memory and from the same traffic through L2: what the caches hold when
 // the kernel starts is what the restore left there, for all variants alike. It is not a cold cache.

@@ -121,7 +121,7 @@ tl::unexpected<Error> PlacedMemory::refuse(size_t run) {
   const MappedRun& r = plan_.runs[run];
   return with_hint(
       unsupported("{} {}: {}", describe(r.regions.front(), regions_[r.regions.front()]), not_placed, last_refusal_),
-      fmt::format("{}; run again (another address layout), or record and replay both under `setarch -R`",
+      fmt::format("{}; run again: another address layout",
                   mapping_neighbours(read_own_mappings(), r.span)));
 }
 

@@ -14,7 +14,7 @@ namespace xtrace::cli {
 namespace {
 
 struct Flags {
-  std::string bundle, launches, kernel, probes = "block", json, traces, backend = "auto";
+  std::string bundle, launches, kernel, probes = "block", json, traces, keep_code, backend = "auto";
   std::vector<std::string> samples;
   bool compare = false, quiet = false;
   double budget = 1.05, watchdog = 10;
@@ -25,6 +25,7 @@ Result<ReplayOptions> options_of(const Flags& f) {
   ReplayOptions o;
   o.bundle = f.bundle;
   o.traces = f.traces.empty() ? o.bundle / "traces" : std::filesystem::path(f.traces);
+  o.keep_code = f.keep_code;
   XT_TRY(o.probes, parse_probes(f.probes));
   XT_TRY(o.backend, parse_backend(f.backend));
   for (const std::string& text : f.samples) {
@@ -114,6 +115,7 @@ int run_replay(int argc, char** argv) {
   line.option("--kernel", f.kernel, "only kernels whose name matches this regular expression");
   line.option("--json", f.json, "write all reports to this file as JSON; - for stdout instead of the tables");
   line.option("--traces", f.traces, "folder for what trusted traces leave behind (default: BUNDLE/traces)");
+  line.option("--keep-code", f.keep_code, "folder for the spliced cubins, one for each launch, probe and sample");
   line.option("--budget", f.budget, "largest ratio of times that is still trusted (default: 1.05)");
   line.option("--clean", f.clean, "clean replays that make the reference (default: 3)");
   line.option("--rounds", f.rounds, "rounds of interleaved timing (default: 50)");

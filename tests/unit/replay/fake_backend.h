@@ -64,6 +64,10 @@ class FakeBackend final : public Backend {
     o.microseconds = runs;
     return o;
   }
+  Result<RunOutcome> run_disturbed(ModuleHandle module, uint32_t) override {
+    ++disturbed;
+    return run(module);
+  }
   Result<std::vector<Bytes>> read_regions(ModuleHandle) override { return memory_; }
   void set_written_regions(std::vector<bool> written) override { written_ = std::move(written); }
   Result<TimingResult> time(const TimingRequest&) override {
@@ -72,7 +76,7 @@ class FakeBackend final : public Backend {
   Status finish() override { return {}; }
 
   const std::vector<bool>& written() const { return written_; }
-  uint32_t runs = 0, restores = 0;
+  uint32_t runs = 0, restores = 0, disturbed = 0;
 
  private:
   Kernel kernel_;

@@ -44,32 +44,66 @@ TEST(CleanReplays, StableKernel) {
 }
 
 TEST(CleanReplays, NondeterministicBytesAreMaskedAndNothingElse) {
-  LaunchImage launch = launch_of({bytes_of({9, 9, 9, 9})});
-  launch.after = {bytes_of({1, 77, 3, 9})};
+  LaunchImage launch = launch_of({bytes_of({9, 9, 9, 9, 9, 9, 9, 9})});
+  launch.after = {bytes_of({1, 77, 3, 9, 4, 9, 9, 9})};
   FakeBackend backend([](std::vector<Bytes>& m, uint32_t run) {
     m[0][0] = std::byte{1};
     m[0][1] = static_cast<std::byte>(run);
     m[0][2] = std::byte{3};
+    m[0][4] = std::byte{4};
     return std::string();
   });
   Result<CleanReference> r = reference(backend, launch);
   ASSERT_TRUE(r) << r.error().to_string();
   EXPECT_THAT(r->unstable[0].ranges(), ElementsAre(ByteRange{1, 2}));
-  EXPECT_EQ(r->output[0], bytes_of({1, 0, 3, 9}));
+  EXPECT_EQ(r->output[0], bytes_of({1, 0, 3, 9, 4, 9, 9, 9}));
   EXPECT_TRUE(r->matches_recorded_after);  // 77 lies in the unstable byte
+  EXPECT_EQ(r->replays, 3u);
+  EXPECT_EQ(backend.disturbed, 0u);
   EXPECT_TRUE(r->idempotent);
 
-  launch.after[0][2] = std::byte{4};
-  launch.after[0][3] = std::byte{8};
+  launch.after[0][2] = std::byte{5};   // a carry of the unstable byte
+  r = reference(backend, launch);
+  ASSERT_TRUE(r) << r.error().to_string();
+  EXPECT_TRUE(r->matches_recorded_after);
+  EXPECT_EQ(r->replays, most_clean_replays);
+  EXPECT_GT(backend.disturbed, 10u);
+
+  launch.after[0][4] = std::byte{5};   // another element
+  launch.after[0][5] = std::byte{8};
   r = reference(backend, launch);
   ASSERT_TRUE(r) << r.error().to_string();
   EXPECT_FALSE(r->matches_recorded_after);
   ASSERT_EQ(r->mismatches.size(), 1u);
   EXPECT_EQ(r->mismatches[0].region, 0u);
-  EXPECT_EQ(r->mismatches[0].offset, 2u);
+  EXPECT_EQ(r->mismatches[0].offset, 4u);
   EXPECT_EQ(r->mismatches[0].bytes, 2u);
-  EXPECT_EQ(r->mismatches[0].expected, std::byte{4});
-  EXPECT_EQ(r->mismatches[0].found, std::byte{3});
+  EXPECT_EQ(r->mismatches[0].expected, std::byte{5});
+  EXPECT_EQ(r->mismatches[0].found, std::byte{4});
+}
+
+TEST(CleanReplays, WhatSeldomDiffersIsFoundByMoreReplays) {
+  LaunchImage launch = launch_of({bytes_of({0, 0, 0, 0, 0})});
+  launch.after = {bytes_of({7, 0, 0, 0, 0})};
+  FakeBackend backend([](std::vector<Bytes>& m, uint32_t run) {
+    m[0][0] = std::byte{static_cast<uint8_t>(run == 9 ? 6 : 5)};
+    m[0][4] = std::byte{static_cast<uint8_t>(run == 12 ? 1 : 0)};
+    return std::string();
+  });
+  Result<CleanReference> r = reference(backend, launch);
+  ASSERT_TRUE(r) << r.error().to_string();
+  EXPECT_TRUE(r->matches_recorded_after);
+  EXPECT_EQ(r->replays, 10u);  // no more than are needed
+  ASSERT_TRUE(replay_once_more(backend, launch, *r).value());
+  ASSERT_TRUE(replay_once_more(backend, launch, *r).value());
+  EXPECT_THAT(r->unstable[0].ranges(), ElementsAre(ByteRange{0, 1}, ByteRange{4, 5}));
+  r->replays = most_clean_replays;
+  EXPECT_FALSE(replay_once_more(backend, launch, *r).value());
+
+  r = reference(backend, launch, 1);  // as asked: one
+  ASSERT_TRUE(r);
+  EXPECT_FALSE(r->matches_recorded_after);
+  EXPECT_EQ(r->replays, 1u);
 }
 
 TEST(CleanReplays, RegionThatOnlySomeReplaysWriteIsUnstable) {

@@ -14,7 +14,7 @@ struct LaunchContext {
   replay::Backend& backend;
   const replay::LaunchImage& launch;
   const instrument::Splicer& splicer;
-  const replay::CleanReference& reference;
+  replay::CleanReference& reference;   // grows when an instrumented output differs from it
   uint32_t warps = 0, warps_per_cta = 0;
 };
 

@@ -101,6 +101,14 @@ Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& r
   return std::vector<diff::Artefact>{{"trace", trace_path.string()}, {"timeline", timeline_path.string()}};
 }
 
+Status keep_code(const fs::path& folder, const std::string& stem, const diff::ConfigReport& config, uint32_t one_in,
+                 ByteView cubin) {
+  std::error_code ec;
+  fs::create_directories(folder, ec);
+  if (ec) return environment("can not create {}: {}", folder.string(), ec.message());
+  return write_file(folder / (stem + "-" + config.probe + file_sample(one_in) + ".cubin"), cubin);
+}
+
 Result<std::vector<diff::Artefact>> emit_table(const EmitContext& e, const std::string& suffix,
                                                const std::vector<trace::InstructionRow>& rows) {
   std::error_code ec;

@@ -34,10 +34,10 @@ class LaunchReplay {
     XT_TRY(clean_, backend_.load(launch_.code));
     XT_TRY(clean_resources_, backend_.resources(clean_));
     XT_TRY(reference_, replay::clean_replays(backend_, launch_, clean_, std::max(1u, options_.clean_replays)));
-    describe_clean();
     for (ProbeKind probe : options_.probes)
       if (probe == ProbeKind::none) report_.configs.push_back(clean_config());
     XT_TRY_STATUS(instrumented());
+    describe_clean();
     XT_TRY_STATUS(time());
     judge();
     XT_TRY_STATUS(emit());
@@ -117,7 +117,6 @@ ConfigReport LaunchReplay::clean_config() const {
   config.sample = "all";
   config.budget = options_.budget;
   diff::SemanticEvidence e;
-  e.clean_replays = reference_.replays;
   e.output = diff::OutputMatch::equal;
   e.path = diff::PathMatch::not_applicable;
   e.invariants = diff::Invariants::not_applicable;
@@ -204,6 +203,9 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
                                                "may be early by multiples of that",
                                                (*run)->doubtful_clocks, config.probe));
       for (const std::string& note : (*run)->spliced.report.notes) warn(note);
+      if (!options_.keep_code.empty())
+        XT_TRY_STATUS(keep_code(options_.keep_code, stem_of(launch_.record), config, sample.one_in,
+                                (*run)->spliced.cubin));
       report_.configs.push_back(std::move(config));
       runs_.push_back({report_.configs.size() - 1, std::move(*run)});
     }
@@ -311,6 +313,7 @@ void LaunchReplay::judge() {
       same.registers_before = same.registers_after = clean_resources_.registers;
       same.ctas_per_sm_before = same.ctas_per_sm_after = clean_resources_.ctas_per_sm;
       config.space = same;
+      config.semantics->clean_replays = reference_.replays;
       config.semantics->written_bytes = report_.written_bytes;
       config.semantics->written_stable_bytes =
           report_.written_bytes - std::min(report_.written_bytes, report_.unstable_bytes);

@@ -23,6 +23,7 @@ enum class BackendChoice : uint8_t { automatic, driver, interp };
 struct ReplayOptions {
   std::filesystem::path bundle;
   std::filesystem::path traces;      // where artefacts go
+  std::filesystem::path keep_code;   // where spliced cubins go; empty: nowhere
   std::vector<instrument::ProbeKind> probes;
   std::vector<Sample> samples;
   bool compare = false;

@@ -165,7 +165,6 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
   const auto begin = std::chrono::steady_clock::now();
   PairRotation out;
   out.one_in = sampling_for(counts, sample);
-  out.semantics = base_evidence(c);
   out.semantics.path = diff::PathMatch::not_applicable;
   out.semantics.invariants = diff::Invariants::not_applicable;
   const SiteList sites = executed_sites(c, counts, options.pair_sites);
@@ -180,6 +179,7 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
     XT_TRY_STATUS(rotation.measure(pc));
     progress.advance(1, fmt::format("{:#x}", pc));
   }
+  add_clean_facts(c, out.semantics);
   out.semantics.lost = out.losses.count(trace::LossSeverity::lost);
   out.semantics.distrusted = out.losses.count(trace::LossSeverity::distrust);
   if (options.compare && c.backend.info().measures_time)

@@ -154,8 +154,7 @@ trace::DeviceReader TraceBuffer::reader() {
   };
 }
 
-diff::SemanticEvidence base_evidence(const LaunchContext& c) {
-  diff::SemanticEvidence e;
+void add_clean_facts(const LaunchContext& c, diff::SemanticEvidence& e) {
   e.clean_replays = c.reference.replays;
   if (c.reference.has_recorded_after) {
     e.clean_against_recorded =
@@ -174,32 +173,37 @@ diff::SemanticEvidence base_evidence(const LaunchContext& c) {
       written += range.end - range.begin;
       return true;
     });
-    unstable += c.reference.unstable[r].bytes();
+    unstable += c.reference.ignored(r).bytes();
   }
   e.written_bytes = std::max(written, unstable);
   e.written_stable_bytes = e.written_bytes - unstable;
-  return e;
 }
 
-Status compare_now(const LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e) {
-  XT_TRY(const std::vector<Bytes> regions, c.backend.read_regions(module));
+namespace {
+
+Result<diff::MemoryDiff> compare(const LaunchContext& c, const std::vector<Bytes>& regions) {
   std::vector<ByteView> reference, actual;
   std::vector<diff::UnstableRanges> unstable;
   for (size_t r = 0; r < regions.size(); ++r) {
     reference.push_back(c.reference.output_of(c.launch, r));
     actual.push_back(regions[r]);
     diff::UnstableRanges ranges;
-    for (const replay::ByteRange& b : c.reference.unstable[r].ranges()) {
-      // Whole 4-byte elements: of an unstable float only the low bytes may have happened to differ.
-      const uint64_t begin = align_down(b.begin, 4), end = std::min<uint64_t>(align_up(b.end, 4), regions[r].size());
-      if (!ranges.empty() && begin < ranges.back().offset + ranges.back().size)
-        ranges.back().size = end - ranges.back().offset;
-      else
-        ranges.push_back({begin, end - begin});
-    }
+    const replay::ByteRanges ignored = c.reference.ignored(r);
+    for (const replay::ByteRange& b : ignored.ranges()) ranges.push_back({b.begin, b.end - b.begin});
     unstable.push_back(std::move(ranges));
   }
-  XT_TRY(const diff::MemoryDiff d, diff::compare_memory(reference, actual, unstable));
+  return diff::compare_memory(reference, actual, unstable);
+}
+
+}  // namespace
+
+Status compare_now(LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e) {
+  XT_TRY(const std::vector<Bytes> regions, c.backend.read_regions(module));
+  XT_TRY(diff::MemoryDiff d, compare(c, regions));
+  for (bool more = true; more && d.differing_outside != 0;) {
+    XT_TRY(more, replay::replay_once_more(c.backend, c.launch, c.reference));
+    XT_TRY(d, compare(c, regions));
+  }
   const diff::OutputMatch found = d.equal()           ? diff::OutputMatch::equal
                                   : d.unstable_only() ? diff::OutputMatch::unstable_only
                                                       : diff::OutputMatch::diverged;
@@ -262,8 +266,8 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
     run->buffer.reset();
     return run_with(c, probe, one_in, seed, counts, compare, clean, 0);
   }
-  run->semantics = base_evidence(c);
   if (compare) XT_TRY_STATUS(compare_now(c, run->module, run->semantics));
+  add_clean_facts(c, run->semantics);
 
   XT_TRY(const trace::RecordView view, run->buffer->view(run->spliced.map));
   run->map = view.map;

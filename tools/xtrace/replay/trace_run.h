@@ -61,10 +61,11 @@ Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::Probe
                                              uint32_t seed, const Counts& counts, bool compare,
                                              const replay::Resources& clean);
 
-// Facts about clean replays and recording that every configuration's evidence starts from.
-diff::SemanticEvidence base_evidence(const LaunchContext& c);
-// Compares outputs now in memory with the reference, into `e`.
-Status compare_now(const LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e);
+// Facts about clean replays and recording, for every configuration's evidence: after its last compare_now().
+void add_clean_facts(const LaunchContext& c, diff::SemanticEvidence& e);
+// Compares outputs now in memory with the reference, into `e`. Where they differ the reference is made from more clean
+// replays, which leave their own outputs in memory.
+Status compare_now(LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e);
 diff::SpatialEvidence space_of(const LaunchContext& c, const instrument::SpliceReport& splice,
                                const replay::Resources& clean, const replay::Resources& probed, uint64_t trace_bytes);
 std::vector<diff::LossCount> losses_of(const trace::LossCounts& losses);

@@ -1,6 +1,7 @@
 #include "tools/xtrace/replay/worker.h"
 
 #include <signal.h>
+#include <sys/personality.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -185,6 +186,8 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
       ::signal(SIGINT, SIG_DFL);
       if (layouts > 1) {
         ::setenv(part_variable, fmt::format("{}:{}", pipe_fd[1], next).c_str(), 1);
+        // Under `setarch -R` every process would get the layout that was in the way.
+        ::personality(static_cast<unsigned long>(::personality(0xffffffff)) & ~ADDR_NO_RANDOMIZE);
         std::vector<char*> argv;
         for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
         argv.push_back(nullptr);

@@ -1,0 +1,59 @@
+// What the waits of probes cost the kernel.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "instrument/code.h"
+#include "tests/unit/instrument/fixture.h"
+
+namespace xtrace::instrument {
+namespace {
+
+// Words of the spliced text that wait, where the original instruction does not, on a scoreboard on which a load of the kernel
+// is under way: each costs a trip to memory.
+std::vector<std::string> waits_for_loads(const test::Kernel& k, const Spliced& spliced, const Code& code) {
+  std::vector<std::string> found;
+  const auto image = cubin::Image::parse(spliced.cubin);
+  const auto& text = image->sections()[*image->text_section(k.name)].data;
+  std::array<uint32_t, 6> loads{};
+  for (uint32_t n = 0; n < spliced.map.original_of_new.size(); ++n) {
+    const auto w = *read_at<sass::RawInst>(text, uint64_t{n} * sass::inst_bytes, "word");
+    const sass::Control c = sass::get_control(w);
+    const uint32_t original = spliced.map.original_of_new[n];
+    const bool own = original != wire::AddressMap::inserted;
+    const uint8_t added = own ? c.wait_mask & ~sass::get_control(code.insts[code.index(original)].raw).wait_mask : c.wait_mask;
+    for (unsigned sb = 0; sb < 6; ++sb) {
+      if (added >> sb & 1 && loads[sb] != 0) found.push_back(fmt::format("word {}, scoreboard {}", n, sb));
+      if (c.wait_mask >> sb & 1) loads[sb] = 0;
+    }
+    if (!own) continue;
+    const sass::Effects& fx = code.insts[code.index(original)].fx;
+    if (c.write_barrier < 6 && fx.kind == sass::MemKind::load && fx.space != sass::MemSpace::constant) ++loads[c.write_barrier];
+  }
+  return found;
+}
+
+TEST(Waits, NoStoreMakesTheKernelWaitForItsOwnLoads) {
+  size_t kernels = 0;
+  for (const test::Kernel& k : test::fixture_kernels("sm_90")) {
+    const auto image = cubin::Image::parse(k.cubin);
+    const auto info = cubin::kernel_info(*image, k.name);
+    const auto code = read_code(*image, *info);
+    if (!code) continue;
+    for (const ProbeKind probe : {ProbeKind::block, ProbeKind::inst}) {
+      Plan plan = test::plan_of(probe);
+      plan.full_blocks.assign(code->insts.size(), true);
+      const wire::SlotLayout layout = test::some_layout(test::small_shape(), false, false);
+      const auto spliced = splice(k.cubin, k.name, test::small_shape(), plan, layout);
+      if (!spliced) continue;
+      ++kernels;
+      const auto found = waits_for_loads(k, *spliced, *code);
+      EXPECT_TRUE(found.empty()) << k.name << " under " << probe_info(probe).name << ": " << found.size() << ", first "
+                                 << found[0];
+    }
+  }
+  EXPECT_GE(kernels, 26u);
+}
+
+}  // namespace
+}  // namespace xtrace::instrument
