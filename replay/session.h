@@ -27,6 +27,11 @@ struct Mismatch {
   std::byte expected{}, found{};  // at `offset`
 };
 
+// A difference that n replays do not show among themselves may still be the kernel's own: a sum that depends on the order of
+// atomics, which is much the same in replays alike. So more of them are made before a difference counts, every other one beside
+// other work on the device: this many, and while the last `settled_after` of them still found unstable bytes, more.
+inline constexpr uint32_t most_clean_replays = 32, settled_after = 16, most_unsettled_replays = 256;
+
 // Results of n clean replays, each from `before`.
 struct CleanReference {
   ModuleHandle module = 0;
@@ -49,6 +54,10 @@ struct CleanReference {
   std::optional<Mismatch> repeat_difference;  // why not
 
   uint64_t unstable_bytes() const;
+  uint32_t last_found = 0;           // the replay that last added unstable bytes
+  bool exhausted() const {
+    return replays >= most_unsettled_replays || (replays >= most_clean_replays && replays >= last_found + settled_after);
+  }
   // What a comparison of this region has to leave out: the unstable bytes; once no more replays are to come, the whole
   // elements of 4 bytes that they are in, since a carry moves the next byte of a float once in 256 times.
   ByteRanges ignored(size_t region) const;
@@ -56,11 +65,6 @@ struct CleanReference {
     return written[region] ? ByteView(output[region]) : ByteView(launch.before[region]);
   }
 };
-
-// A difference that n replays do not show among themselves may still be the kernel's own: a sum that depends on the order of
-// atomics, which is much the same in replays alike. So more of them are made, up to this number, every other one beside
-// other work on the device, before a difference counts.
-inline constexpr uint32_t most_clean_replays = 32;
 
 // Replays the module n >= 1 times with everything restored in between (n > 1: more, see above, while they differ from the
 // recording), then (test_repeat) once more without restoring: a kernel that hangs or faults on its own results takes the backend with it, so the caller can leave that
@@ -71,7 +75,7 @@ Result<CleanReference> clean_replays(Backend& backend, const LaunchImage& launch
                                      uint32_t n, bool test_repeat = true);
 
 // One more clean replay from restored memory, taken into `reference`; memory is left dirty. False, and nothing done: it
-// is made from most_clean_replays, or from one, which the caller chose.
+// is exhausted, or made from one replay, which the caller chose.
 Result<bool> replay_once_more(Backend& backend, const LaunchImage& launch, CleanReference& reference);
 
 // Compares what the backend's memory holds now against the reference, outside its unstable bytes: one

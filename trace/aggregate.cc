@@ -86,7 +86,8 @@ Result<CountComparison> compare_counts(const wire::AddressMap& map,
       continue;
     }
     ++result.compared_blocks;
-    if (counters[b].warps == traced[b].warps && counters[b].lanes == traced[b].lanes) continue;
+    const bool same_warps = counters[b].warps == traced[b].warps || map.blocks[b].implied;   // see wire::Block
+    if (same_warps && counters[b].lanes == traced[b].lanes) continue;
     ++result.different_blocks;
     if (!result.first) result.first = CountComparison::Mismatch{b, counters[b], traced[b]};
     result.equal = false;

@@ -243,15 +243,18 @@ Status PerfettoExporter::add(const WarpTrace& t) {
       instant(track, time_of(t, clock), fmt::format("loss: {}", loss_info(marks[mark].loss).name),
               marks[mark].bytes);
   };
+  const auto untimed = [&](uint32_t i) { return kind_ == TraceKind::block && map_.blocks[t.index[i]].implied; };
   for (uint32_t i = 0; i < t.records(); ++i) {
     const auto clocks = t.clocks(i);
-    if (clocks.empty()) continue;
+    if (clocks.empty() || untimed(i)) continue;
     marks_before(i, clocks.front());
     uint64_t end = end_clock;
+    uint32_t next = i + 1;
+    while (next < t.records() && untimed(next)) ++next;
     if (t.kind[i] == wire::RecordKind::pair) {
       end = clocks.back();
-    } else if (i + 1 < t.records()) {
-      end = t.clocks(i + 1).front();
+    } else if (next < t.records()) {
+      end = t.clocks(next).front();
     }
     // An edge_end closes what edge_begin opened: the slice runs from one to the other.
     if (t.kind[i] != wire::RecordKind::edge_end)

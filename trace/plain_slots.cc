@@ -1,6 +1,7 @@
 #include "trace/plain_slots.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <map>
@@ -24,16 +25,43 @@ T value_at(ByteView bytes, uint64_t offset) {
   return v;
 }
 
+// Which implied block lanes may go through behind a block, and where they come out.
+class ImpliedBlocks {
+ public:
+  static constexpr uint32_t none = ~0u;
+  struct Step {
+    uint32_t block = none, next = none;
+    bool ends = false;   // lanes may end in it
+    // For a lane whose next record is of this block (none: it has no more).
+    bool led(uint32_t to) const { return to == none ? ends : to == next; }
+  };
+  explicit ImpliedBlocks(const wire::AddressMap& map) : steps_(map.blocks.size()) {
+    for (uint32_t b = 0; b < map.blocks.size(); ++b)
+      for (uint32_t s : map.blocks[b].successors)
+        if (s < map.blocks.size() && map.blocks[s].implied) {
+          const wire::Block& through = map.blocks[s];
+          steps_[b].push_back({s, through.successors.empty() ? none : through.successors[0], through.exits});
+          any_ = true;
+        }
+  }
+  bool any() const { return any_; }
+  const std::vector<Step>& behind(uint32_t block) const { return steps_[block]; }
+
+ private:
+  std::vector<std::vector<Step>> steps_;
+  bool any_ = false;
+};
+
 // What lies in one slot, chunk by chunk.
 class Stream {
  public:
-  Stream(const wire::AddressMap& map, ByteView slot, uint64_t start_clock)
-      : map_(map), slot_(slot), clock_(start_clock), at_(map.layout.lead_bytes) {}
+  Stream(const wire::AddressMap& map, const ImpliedBlocks& implied, ByteView slot, uint64_t start_clock)
+      : map_(map), implied_(implied), slot_(slot), clock_(start_clock), at_(map.layout.lead_bytes) {}
 
   // Appends what the records stand for to `out` (if it is not null).
   void run(Bytes* out) {
     out_ = out;
-    if (map_.layout.entry_in_head) emit(wire::word0(wire::RecordKind::block, 0), ~0u);
+    if (map_.layout.entry_in_head) execution(0, ~0u);
     while (!ended_) {
       if (map_.layout.short_records)
         short_record();
@@ -42,9 +70,10 @@ class Stream {
       else
         chunked_record();
     }
+    with_implied();
   }
   uint32_t bytes() const { return bytes_; }
-  uint32_t last_clock() const { return static_cast<uint32_t>(clock_); }
+  uint32_t last_clock() const { return static_cast<uint32_t>(std::max(clock_, last_clock_)); }
   bool terminated() const { return terminated_; }
   uint64_t doubtful() const { return doubtful_; }
   uint64_t stored() const { return at_ - map_.layout.lead_bytes; }   // bytes of records in the slot
@@ -54,8 +83,42 @@ class Stream {
     bytes_ += chunk_bytes;
     if (out_ != nullptr) append(*out_, c);
   }
-  void emit(uint32_t word0, uint32_t mask) {
-    put({{word0, mask, static_cast<uint32_t>(clock_), static_cast<uint32_t>(clock_ >> 32)}});
+  struct Execution {
+    uint32_t block, mask;
+    uint64_t clock;
+  };
+  void emit(const Execution& e) {
+    last_clock_ = e.clock;
+    put({{wire::word0(wire::RecordKind::block, e.block), e.mask, static_cast<uint32_t>(e.clock),
+          static_cast<uint32_t>(e.clock >> 32)}});
+  }
+  void execution(uint32_t block, uint32_t mask) {
+    const Execution e{block, mask, clock_};
+    if (implied_.any())
+      executions_.push_back(e);
+    else
+      emit(e);
+  }
+  // Puts the executions of implied blocks among the others: from back to front, what each lane does next.
+  void with_implied() {
+    std::vector<Execution> all;   // last first
+    std::array<uint32_t, 32> next;
+    next.fill(ImpliedBlocks::none);
+    for (; !executions_.empty(); executions_.pop_back()) {
+      const Execution& e = executions_.back();
+      const size_t here = all.size();
+      all.push_back(e);
+      for (const ImpliedBlocks::Step& step : implied_.behind(e.block)) {
+        uint32_t lanes = 0;
+        for (uint32_t lane = 0; lane < 32; ++lane)
+          if (e.mask >> lane & 1 && step.led(next[lane])) lanes |= 1u << lane;
+        if (lanes != 0) all.push_back({step.block, lanes, all.back().clock + 1});
+      }
+      std::reverse(all.begin() + static_cast<ptrdiff_t>(here), all.end());
+      for (uint32_t lane = 0; lane < 32; ++lane)
+        if (e.mask >> lane & 1) next[lane] = e.block;
+    }
+    for (; !all.empty(); all.pop_back()) emit(all.back());
   }
   // Room for `bytes` and a first word that is not zero.
   bool begins(uint32_t bytes) {
@@ -65,6 +128,7 @@ class Stream {
     return !ended_;
   }
   void give_up() {
+    with_implied();
     put({{no_record, 0, 0, 0}});
     ended_ = terminated_ = true;
   }
@@ -79,12 +143,12 @@ class Stream {
     if (!begins(size)) return;
     clock_ += ((word >> n) - static_cast<uint32_t>(clock_)) & (~0u >> n);
     const bool full = map_.blocks[block].full;
-    emit(wire::word0(wire::RecordKind::block, block), full ? ~0u : value_at<uint32_t>(slot_, at_ + sizeof word));
+    execution(block, full ? ~0u : value_at<uint32_t>(slot_, at_ + sizeof word));
     uint64_t at = at_;
     for (uint32_t next : map_.blocks[block].chain) {
       at += sizeof word;
       clock_ += value_at<uint32_t>(slot_, at) - static_cast<uint32_t>(clock_);
-      emit(wire::word0(wire::RecordKind::block, next), ~0u);
+      execution(next, ~0u);
     }
     at_ += size;
   }
@@ -151,8 +215,10 @@ class Stream {
   }
 
   const wire::AddressMap& map_;
+  const ImpliedBlocks& implied_;
   ByteView slot_;
-  uint64_t clock_, at_;
+  uint64_t clock_, at_, last_clock_ = 0;
+  std::vector<Execution> executions_;   // not yet emitted
   Bytes* out_ = nullptr;
   uint32_t bytes_ = 0;
   uint64_t doubtful_ = 0;
@@ -162,6 +228,7 @@ class Stream {
 
 struct Slots {
   wire::AddressMap map;      // as spliced
+  ImpliedBlocks implied;
   DeviceReader read;
   std::vector<wire::SlotEntry> table;
 
@@ -223,7 +290,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
   if (l.wraps || l.headers != 0) return internal("wrapping slots are read as they are");
   if (l.table != 0 && table.size() < l.warps)
     return bad_input("slot table has {} entries, the launch {} warps", table.size(), l.warps);
-  auto slots = std::make_shared<Slots>(Slots{map, std::move(read), {table.begin(), table.end()}});
+  auto slots = std::make_shared<Slots>(Slots{map, ImpliedBlocks(map), std::move(read), {table.begin(), table.end()}});
   std::vector<wire::WarpHeader> headers(l.warps);
   for (uint32_t w = 0; w < l.warps; ++w) {
     if (!wire::cta_is_sampled(w / std::max(1u, l.warps_per_cta), l.one_in, l.seed)) continue;
@@ -250,7 +317,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     wire::WarpHeader& h = headers[w];
     if (h.start_clock == 0) continue;
     XT_TRY(const ByteView slot, slots->of(w));
-    Stream s(map, slot, h.start_clock);
+    Stream s(slots->map, slots->implied, slot, h.start_clock);
     s.run(nullptr);
     h.bytes = s.bytes() + (s.terminated() ? 0 : chunk_bytes);
     h.exit_clock_lo = s.last_clock();
@@ -270,7 +337,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
   out.entry_in_head = false;
   std::vector<bool> recorded(map.blocks.size());
   for (size_t b = 0; b < map.blocks.size(); ++b) {
-    recorded[b] = recorded[b] || map.blocks[b].record_bytes != 0 || (l.entry_in_head && b == 0);
+    recorded[b] = recorded[b] || map.blocks[b].record_bytes != 0 || map.blocks[b].implied || (l.entry_in_head && b == 0);
     for (uint32_t next : map.blocks[b].chain) recorded[next] = true;
   }
   for (size_t b = 0; b < map.blocks.size(); ++b) {
@@ -289,7 +356,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     if (warp != w) {
       XT_TRY(const ByteView slot, slots->of(static_cast<uint32_t>(w)));
       chunks.assign(chunk_bytes, std::byte{0});   // where the head would be
-      if (headers[w].start_clock != 0) Stream(slots->map, slot, headers[w].start_clock).run(&chunks);
+      if (headers[w].start_clock != 0) Stream(slots->map, slots->implied, slot, headers[w].start_clock).run(&chunks);
       warp = static_cast<uint32_t>(w);
     }
     if (offset > chunks.size()) return ByteView();

@@ -4,6 +4,7 @@
 // the same for any active mask (docs/performance.md).
 #include <algorithm>
 
+#include "instrument/implied.h"
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
@@ -137,10 +138,11 @@ bool chains_pay(const ProbeContext& c) {
 
 // A second store costs two cycles of an SM's memory pipe in a record of a block that is not full, the second word four bytes
 // in one that is.
-ShortForm short_form(const ProbeContext& c) {
+ShortForm short_form(const ProbeContext& c, const std::vector<bool>& implied) {
   constexpr uint64_t seldom = 16;   // one execution in so many
   uint64_t all = 0, missing = 0;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
+    if (implied[b]) continue;
     const uint64_t n = b < c.plan.executions.size() ? c.plan.executions[b] : 1;
     all += n;
     if (!c.full(b)) missing += n;
@@ -160,16 +162,24 @@ Status insert_block(ProbeContext& c) {
     }
     return insert_exit_headers(c);
   }
-  const ShortForm form = short_form(c);
-  for (uint32_t b = 0; b < blocks; ++b) c.map.blocks[b].full = c.full(b);
+  const bool chains = chains_pay(c);
+  std::vector<bool> recorded(blocks, false);   // by a chain, which has room for them and reads their clocks, or with the head
+  for (uint32_t b = 0; b < blocks; ++b)
+    if (c.always_follows(b) && (chains || b == 0)) recorded[b] = recorded[b + 1] = true;
+  const std::vector<bool> implied = implied_blocks(c.code, c.blocks, recorded);
+  const ShortForm form = short_form(c, implied);
+  for (uint32_t b = 0; b < blocks; ++b) {
+    c.map.blocks[b].implied = implied[b];
+    c.map.blocks[b].full = c.full(b) && !implied[b];
+  }
   c.map.layout.entry_in_head = c.full(0) && has_light_prologue(c.plan, c.layout) && c.blocks.runs_once(0);
   uint32_t b = 0;
   if (c.map.layout.entry_in_head) {
     b = 1;
     if (insert_with_head(c, form, previous)) b = 2;
   }
-  const bool chains = chains_pay(c);
   for (; b < blocks; ++b) {
+    if (implied[b]) continue;
     if (const uint32_t chained = chains ? insert_chain(c, b, previous) : 0) {
       b += chained;
       continue;

@@ -23,7 +23,7 @@ struct ProbeContext {
   Scratch& scratch;
   Insertions& out;
   std::optional<HeldHead>& held_head;   // for the prologue
-  wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, full, clock_at; of the layout entry_in_head and
+  wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, implied, full, clock_at; of the layout entry_in_head and
                           // short_pairs
   // Block b leads to b + 1 alone (but may end the warp), which is entered from b alone, stands behind it, and was executed as
   // often; both are full.

@@ -21,12 +21,16 @@ struct ClockPlace {
 struct Block {
   uint32_t first_pc = 0;       // byte offset in the original .text
   uint32_t instructions = 0;
-  uint32_t record_bytes = 0;   // bytes that one execution writes; 0: no probe, or in the record of a chain
+  uint32_t record_bytes = 0;   // bytes that one execution writes; 0: no probe, in the record of a chain, or implied
   uint32_t clocks = 0;         // inst: clocks in the record (= instructions); block: 0
   std::vector<uint32_t> successors;  // block numbers; empty and indirect = true when not known
   bool indirect = false;       // leaves by RET, BRX or an unknown call
   bool exits = false;          // may end the warp (EXIT)
   std::vector<uint32_t> chain; // short records: blocks that always follow this one; their clocks are in its record
+  bool implied = false;        // short records: none, since lanes get from the block before it to its only successor, or to
+                               // their end, through this block alone. Decoders put its executions behind those of that
+                               // block, one cycle later, and can not tell whether lanes that came one after another
+                               // were in it together
   bool full = false;           // records without a mask: all lanes were active in every counted execution
   // An instruction in front of which no register was free has no clock. Decoders give it the earliest cycle that the clock
   // before allows, or in front of the first one the latest.

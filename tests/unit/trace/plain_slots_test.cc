@@ -325,5 +325,47 @@ TEST(PlainSlots, WrappingSlotsAreNotForThis) {
   EXPECT_FALSE(view_plain_slots(b.map, buffer_reader(base, b.bytes), {}));
 }
 
+// 0 leads to 1 itself, and to 2 through 3; in 3 and 2 lanes may end.
+TEST(PlainSlots, ImpliedBlocksFollowFromTheirNeighbours) {
+  Buffer b(1, 128);
+  b.map.blocks.resize(4);
+  b.make_short(2);
+  b.map.layout.index_bits = 3;
+  b.map.blocks[0].successors = {1, 3};
+  b.map.blocks[1].successors = {0};
+  b.map.blocks[1].exits = false;
+  b.map.blocks[2].exits = true;
+  b.map.blocks[3].instructions = 1;
+  b.map.blocks[3].record_bytes = 0;
+  b.map.blocks[3].successors = {2};
+  b.map.blocks[3].exits = b.map.blocks[3].implied = true;
+  b.head(0, 0, 0, 1, 5);
+  uint32_t at = sizeof(wire::SlotHead);
+  const auto record = [&](uint32_t block, uint32_t mask, uint32_t clock) {
+    b.put(0, at, clock << 3 | (block + 1));
+    b.put(0, at + 4, mask);
+    at += 8;
+  };
+  record(0, 0xff, 10);
+  record(1, 0x0f, 20);   // lanes 4..7 of the 0 before are in 3, of which 6 and 7 end
+  record(0, 0x0f, 30);   // all go to 3
+  record(2, 0x3f, 40);
+  const auto d = b.decoded(TraceKind::block);
+  ASSERT_EQ(d.warps.size(), 1u);
+  const WarpTrace& t = d.warps[0];
+  EXPECT_EQ(t.index, (std::vector<uint32_t>{0, 3, 1, 0, 3, 2}));
+  EXPECT_EQ(t.mask, (std::vector<uint32_t>{0xff, 0xf0, 0x0f, 0x0f, 0x0f, 0x3f}));
+  ASSERT_EQ(t.clock.size(), 6u);
+  EXPECT_EQ(t.clock[1], t.clock[0] + 1);
+  EXPECT_EQ(t.clock[5] - t.clock[3], 10u);
+  EXPECT_EQ(d.summary.losses.count(LossSeverity::lost), 0u);
+
+  record(0, 0x100, 50);   // and a last one: its end is in 3
+  const auto ended = b.decoded(TraceKind::block);
+  EXPECT_EQ(ended.warps[0].index.back(), 3u);
+  EXPECT_EQ(ended.warps[0].mask.back(), 0x100u);
+  EXPECT_EQ(ended.summary.losses.count(LossSeverity::distrust), 0u);
+}
+
 }  // namespace
 }  // namespace xtrace::trace

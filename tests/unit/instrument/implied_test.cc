@@ -1,0 +1,97 @@
+// Blocks without records: that what is left tells of them, by walks through the graph that know nothing of the rules.
+#include "instrument/implied.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/unit/instrument/fixture.h"
+
+namespace xtrace::instrument {
+namespace {
+
+struct Graph {
+  Code code;
+  Blocks blocks;
+  bool ends(uint32_t b) const { return code.insts[blocks.blocks[b].last()].fx.flow == sass::Flow::exit; }
+};
+
+std::vector<Graph> graphs() {
+  std::vector<Graph> out;
+  for (const test::Kernel& k : test::fixture_kernels("sm_90")) {
+    const auto image = cubin::Image::parse(k.cubin);
+    const auto info = cubin::kernel_info(*image, k.name);
+    auto code = read_code(*image, *info);
+    if (!code) continue;
+    Blocks blocks = find_blocks(*code);
+    out.push_back({std::move(*code), std::move(blocks)});
+  }
+  return out;
+}
+
+constexpr uint32_t the_end = ~0u;
+
+// Ways of one lane from a recorded block to its next record (or its end): by where they lead, the implied blocks between.
+std::map<uint32_t, std::vector<std::vector<uint32_t>>> ways_from(const Graph& g, const std::vector<bool>& implied, uint32_t from) {
+  std::map<uint32_t, std::vector<std::vector<uint32_t>>> ways;
+  std::vector<std::vector<uint32_t>> open{{from}};
+  while (!open.empty()) {
+    const std::vector<uint32_t> way = open.back();
+    open.pop_back();
+    EXPECT_LE(way.size(), 8u) << "implied blocks in a row";
+    if (way.size() > 8) return ways;
+    const std::vector<uint32_t> between(way.begin() + 1, way.end());
+    if (g.ends(way.back())) ways[the_end].push_back(between);
+    for (uint32_t s : g.blocks.successors[way.back()]) {
+      if (!implied[s]) {
+        ways[s].push_back(between);
+        continue;
+      }
+      open.push_back(way);
+      open.back().push_back(s);
+    }
+  }
+  return ways;
+}
+
+TEST(Implied, WhatComesNextTellsTheWay) {
+  size_t found = 0;
+  for (const Graph& g : graphs()) {
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false));
+    EXPECT_FALSE(implied[0]) << g.code.kernel;
+    for (uint32_t b = 0; b < implied.size(); ++b) {
+      found += implied[b];
+      if (implied[b]) continue;
+      for (const auto& [to, ways] : ways_from(g, implied, b))
+        EXPECT_EQ(ways.size(), 1u) << g.code.kernel << " from B" << b << " to B" << to;
+    }
+  }
+  EXPECT_GE(found, 30u);
+}
+
+TEST(Implied, BlocksThatAreToBeRecordedAre) {
+  for (const Graph& g : graphs()) {
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), true));
+    EXPECT_EQ(std::count(implied.begin(), implied.end(), true), 0) << g.code.kernel;
+  }
+}
+
+TEST(Implied, EveryBsyncOfSpmvAndNothingLong) {
+  for (const Graph& g : graphs()) {
+    if (g.code.kernel.find("spmv") == std::string::npos) continue;
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false));
+    for (uint32_t b = 0; b < implied.size(); ++b) {
+      const ProbeBlock& block = g.blocks.blocks[b];
+      if (g.code.insts[block.first].fx.mnemonic == "BSYNC") {
+        EXPECT_TRUE(implied[b]) << "B" << b;
+      }
+      if (!implied[b]) continue;
+      EXPECT_LE(block.count, 2u) << "B" << b;
+      for (InstIndex i = block.first; i <= block.last(); ++i)
+        EXPECT_EQ(sass::get_control(g.code.insts[i].raw).wait_mask, 0) << "B" << b;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xtrace::instrument
