@@ -1,6 +1,7 @@
 #include "instrument/implied.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace xtrace::instrument {
 namespace {
@@ -42,14 +43,19 @@ bool may_end(const Code& code, const ProbeBlock& block) {
 
 }  // namespace
 
-std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& recorded) {
+std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& recorded,
+                                 const std::vector<uint64_t>& executions) {
   const auto n = static_cast<uint32_t>(blocks.blocks.size());
   std::vector<std::vector<uint32_t>> predecessors(n);
   for (uint32_t b = 0; b < n; ++b)
     for (uint32_t s : blocks.successors[b]) predecessors[s].push_back(b);
   const bool bsync_falls_through = falls_through_bsync(code);
   std::vector<bool> implied(n, false), needed = recorded;   // needed: by an implied block
-  for (uint32_t s = 1; s < n; ++s) {
+  std::vector<uint32_t> order(n - 1);
+  std::iota(order.begin(), order.end(), 1u);
+  if (executions.size() == n)
+    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return executions[a] > executions[b]; });
+  for (uint32_t s : order) {
     const std::vector<uint32_t>& next = blocks.successors[s];
     if (needed[s] || !passes_on(code, blocks.blocks[s], bsync_falls_through) || next.size() > 1 || predecessors[s].empty()) continue;
     const bool ends = may_end(code, blocks.blocks[s]);

@@ -11,7 +11,9 @@ namespace xtrace::instrument {
 
 // By block. Every predecessor and the successor of an implied block have records, and an implied block has at most one successor.
 // What comes next tells the ways out of a predecessor apart: its own successors, the successors of implied blocks, and the end.
-// `recorded`: blocks that are to have records whatever they are.
-std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& recorded);
+// `recorded`: blocks that are to have records whatever they are. Where only one of two can be implied it is the one with more
+// `executions` (by block; may be empty).
+std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& recorded,
+                                 const std::vector<uint64_t>& executions);
 
 }  // namespace xtrace::instrument

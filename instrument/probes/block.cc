@@ -166,7 +166,7 @@ Status insert_block(ProbeContext& c) {
   std::vector<bool> recorded(blocks, false);   // by a chain, which has room for them and reads their clocks, or with the head
   for (uint32_t b = 0; b < blocks; ++b)
     if (c.always_follows(b) && (chains || b == 0)) recorded[b] = recorded[b + 1] = true;
-  const std::vector<bool> implied = implied_blocks(c.code, c.blocks, recorded);
+  const std::vector<bool> implied = implied_blocks(c.code, c.blocks, recorded, c.plan.executions);
   const ShortForm form = short_form(c, implied);
   for (uint32_t b = 0; b < blocks; ++b) {
     c.map.blocks[b].implied = implied[b];

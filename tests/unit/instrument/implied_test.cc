@@ -57,7 +57,7 @@ std::map<uint32_t, std::vector<std::vector<uint32_t>>> ways_from(const Graph& g,
 TEST(Implied, WhatComesNextTellsTheWay) {
   size_t found = 0;
   for (const Graph& g : graphs()) {
-    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false));
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false), {});
     EXPECT_FALSE(implied[0]) << g.code.kernel;
     for (uint32_t b = 0; b < implied.size(); ++b) {
       found += implied[b];
@@ -71,7 +71,7 @@ TEST(Implied, WhatComesNextTellsTheWay) {
 
 TEST(Implied, BlocksThatAreToBeRecordedAre) {
   for (const Graph& g : graphs()) {
-    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), true));
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), true), {});
     EXPECT_EQ(std::count(implied.begin(), implied.end(), true), 0) << g.code.kernel;
   }
 }
@@ -79,7 +79,7 @@ TEST(Implied, BlocksThatAreToBeRecordedAre) {
 TEST(Implied, EveryBsyncOfSpmvAndNothingLong) {
   for (const Graph& g : graphs()) {
     if (g.code.kernel.find("spmv") == std::string::npos) continue;
-    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false));
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false), {});
     for (uint32_t b = 0; b < implied.size(); ++b) {
       const ProbeBlock& block = g.blocks.blocks[b];
       if (g.code.insts[block.first].fx.mnemonic == "BSYNC") {

@@ -45,28 +45,33 @@ uint32_t short_index_bits(const LaunchContext& c, const Counts& counts) {
   return outlasts(us * slowed_down, n) ? 0 : n;
 }
 
-// Bytes of each warp's records as they are written, at most; `counted` are those of records in chunks.
-Result<std::vector<uint32_t>> stored_bytes(const LaunchContext& c, const instrument::Plan& plan,
-                                           instrument::RecordForm form, const Counts& counts,
-                                           const std::vector<uint32_t>& counted) {
-  if (!counts.stable) return counted;
-  double most = form.short_records ? (counts.all_full() ? 0.25 : 0.5) : 1;
-  if (plan.probe == instrument::ProbeKind::inst) {
-    // What a packed record takes depends on the registers that are free where it is made.
-    // Addresses do not change what a record takes.
-    const std::vector<uint32_t> empty(counted.size(), 0);
-    instrument::SlotPlan nowhere = instrument::plan_slots(empty, 0, false, form, stride_budget);
-    instrument::place(nowhere, 1ull << 40);
-    XT_TRY(const instrument::Spliced trial, c.splicer.splice(plan, nowhere.layout));
-    most = 0;
-    for (size_t b = 0; b < trial.map.blocks.size(); ++b)
-      if (counts.blocks[b].warps != 0)
-        most = std::max(most, static_cast<double>(trial.map.blocks[b].record_bytes) /
-                                  c.splicer.record_bytes(plan.probe, static_cast<uint32_t>(b)));
+// Bytes of each warp's records as they are written, at most.
+struct Stored {
+  std::vector<uint32_t> bytes;
+  bool without_entry = false;   // one record less for each warp: the entry block's stands in the head
+};
+
+// `counted`: bytes of records in chunks. What a record takes depends on the registers that are free where it is made, and on
+// the records around it: on what the splicer makes of it, at any address.
+Result<Stored> stored_bytes(const LaunchContext& c, const instrument::Plan& plan, instrument::RecordForm form,
+                            const Counts& counts, const std::vector<uint32_t>& counted, bool entry_in_head) {
+  if (!counts.stable || (plan.probe != instrument::ProbeKind::inst && !form.short_records)) return Stored{counted};
+  const std::vector<uint32_t> empty(counted.size(), 0);
+  instrument::SlotPlan nowhere = instrument::plan_slots(empty, 0, false, form, stride_budget);
+  instrument::place(nowhere, 1ull << 40);
+  XT_TRY(const instrument::Spliced trial, c.splicer.splice(plan, nowhere.layout));
+  Stored stored;
+  stored.without_entry = entry_in_head && trial.map.layout.entry_in_head;
+  double most = 0;   // of a record in a chunk
+  for (uint32_t b = 0; b < trial.map.blocks.size(); ++b) {
+    const wire::Block& block = trial.map.blocks[b];
+    if (counts.blocks[b].warps == 0) continue;
+    const double record = static_cast<double>(block.record_bytes) / static_cast<double>(1 + block.chain.size());
+    most = std::max(most, record / c.splicer.record_bytes(plan.probe, b));
   }
-  std::vector<uint32_t> stored;
+  const uint32_t entry = stored.without_entry ? c.splicer.record_bytes(plan.probe, 0) : 0;
   for (uint32_t b : counted)
-    stored.push_back(static_cast<uint32_t>(std::min(std::ceil(b * most), static_cast<double>(~0u))));
+    stored.bytes.push_back(static_cast<uint32_t>(std::min(std::ceil((b - std::min(b, entry)) * most), static_cast<double>(~0u))));
   return stored;
 }
 
@@ -253,9 +258,13 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
       probe == instrument::ProbeKind::inst ? counts.inst_bytes : counts.block_bytes;
   const instrument::Plan plan{probe, {}, one_in, seed, counts.full(), counts.executions()};
   const instrument::RecordForm form{index_bits, index_bits != 0 && probe == instrument::ProbeKind::block};
-  XT_TRY(const std::vector<uint32_t> stored, stored_bytes(c, plan, form, counts, bytes));
-  XT_TRY(run->buffer, TraceBuffer::create(c.backend, stored, c.splicer.largest_record(probe), !counts.stable, form));
-  XT_TRY(run->spliced, c.splicer.splice(plan, run->buffer->layout()));
+  for (const bool entry_in_head : {true, false}) {
+    run->buffer.reset();
+    XT_TRY(const Stored stored, stored_bytes(c, plan, form, counts, bytes, entry_in_head));
+    XT_TRY(run->buffer, TraceBuffer::create(c.backend, stored.bytes, c.splicer.largest_record(probe), !counts.stable, form));
+    XT_TRY(run->spliced, c.splicer.splice(plan, run->buffer->layout()));
+    if (!stored.without_entry || run->spliced.map.layout.entry_in_head) break;   // else its record needs room after all
+  }
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
 
