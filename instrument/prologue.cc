@@ -34,13 +34,14 @@ void set_lane_groups(Sequence& seq, const LaneGroups& g, Gpr v, Gpr t, Gpr u) {
   if (g.both != Pred{}) put(seq, enc::isetp_imm(g.both, enc::Compare::eq, false, u, 0x18));
 }
 
-// packed := the second word of a SlotHead. `sm` is clobbered, and must be ready together with `virtid` and `time`.
-constexpr uint32_t place_bytes = 0x0050, head_bytes = 0x6510;   // PRMT: sm:0 virtid:1; both and time:1, time:2
-void pack_place(Sequence& seq, Gpr packed, Gpr sm, Gpr virtid, Gpr time, const Schedule& first) {
-  Schedule s = first;
-  s.stall = vector_to_vector;
-  put(seq, enc::prmt_imm(sm, sm, place_bytes, virtid), s);
-  put(seq, enc::prmt_imm(packed, sm, head_bytes, time), after(vector_to_memory));
+// The second word of a SlotHead: the bytes of the time moved to where SR_VIRTID leaves room, then both in one word.
+sass::RawInst place_time(Gpr time) {
+  constexpr uint32_t time_bytes = 0x2211;
+  return enc::prmt_imm(time, time, time_bytes, enc::RZ);
+}
+sass::RawInst pack_place(Gpr packed, Gpr virtid, Gpr placed_time) {
+  constexpr uint8_t lut_select = 0xe2;   // (a & b) | (c & ~b)
+  return enc::lop3_imm(packed, virtid, wire::SlotHead::virtid_bits, placed_time, lut_select);
 }
 
 sass::RawInst store_head(enc::VectorAddress address, Gpr data) {
@@ -177,11 +178,11 @@ class Classic {
     to_uniform(ur_.address, r6);
     to_uniform(high_half(ur_.address), r7, layout_.headless ? r2ur_to_use : 1);
     if (layout_.headless) return;
-    put(seq_, enc::s2r(r2, enc::sr_virtid), loads());
-    put(seq_, enc::s2r(r3, enc::sr_virtualsmid), loads(r2ur_to_use));
+    put(seq_, enc::s2r(r2, enc::sr_virtid), loads(r2ur_to_use));
     put(seq_, enc::cs2r32(r5, enc::sr_globaltimer_lo));
     put(seq_, enc::cs2r32(r4, enc::sr_clock_lo), after(vector_to_vector));
-    pack_place(seq_, r5, r3, r2, r5, when_read(1));
+    put(seq_, place_time(r5), after(vector_to_vector));
+    put(seq_, pack_place(r5, r2, r5), when_read(vector_to_memory));
     put(seq_, store_head({r6}, r4), {.stall = scoreboard_visible, .read_barrier = sb_stores});
     put(seq_, enc::uiadd3_imm(ur_.address, ur_.address, layout_.lead_bytes), after(uniform_to_vector));
     drain();
@@ -225,10 +226,7 @@ class Light {
     coordinate(enc::sr_ctaid_x, block());
     others(shape_.block, enc::sr_tid_x, tid_yz_);
     others(shape_.grid, enc::sr_ctaid_x, cta_yz_);
-    if (!layout_.headless) {
-      coordinate(enc::sr_virtid, virtid());
-      coordinate(enc::sr_virtualsmid, sm());
-    }
+    if (!layout_.headless) coordinate(enc::sr_virtid, virtid());
     put_pause(seq, scoreboard_visible - 1);
     if (!layout_.headless && taken_ < 4) put(seq, enc::cs2r32(clock(), enc::sr_clock_lo));
     return seq;
@@ -251,20 +249,20 @@ class Light {
     // address = slots + block * (slots of a CTA) + warp * slot
     put(seq, enc::imad_imm(address(), block(), layout_.slot_bytes * warps_per_cta(shape_), address()), wait(1));
     put(seq, enc::shf_r_u32_hi_imm(warp(), thread(), 5), after(1));
-    if (!layout_.headless) put(seq, enc::prmt_imm(sm(), sm(), place_bytes, virtid()));
+    if (!layout_.headless) put(seq, place_time(time()));
     put_pause(seq, vector_to_vector - 1);
     put(seq, enc::imad_imm(address(), warp(), layout_.slot_bytes, address()));
     if (layout_.headless) {
       put_pause(seq, vector_to_vector - 1);
     } else {
-      put(seq, enc::prmt_imm(packed(), sm(), head_bytes, time()));
+      put(seq, pack_place(packed(), virtid(), time()));
       put(seq, enc::mov_imm(next(address()), static_cast<uint32_t>(layout_.slots >> 32)), after(vector_to_memory));
     }
     put(seq, enc::r2ur(ur_.address, address()));
     if (!holds_head_ && !layout_.headless)
       put(seq, store_head({address(), -static_cast<int32_t>(layout_.lead_bytes)}, clock()),
           {.stall = 1, .read_barrier = sb_});
-    if (groups_) set_lane_groups(seq, *groups_, thread(), sm(), virtid());
+    if (groups_) set_lane_groups(seq, *groups_, thread(), spare(), virtid());
     return seq;
   }
 
@@ -278,7 +276,7 @@ class Light {
   Gpr packed() const { return r_[5]; }
   Gpr warp() const { return r_[5]; }
   Gpr virtid() const { return r_[6]; }
-  Gpr sm() const { return r_[7]; }
+  Gpr spare() const { return r_[7]; }
 
   void constants(Sequence& seq) {
     put(seq, enc::mov_imm(address(), static_cast<uint32_t>(layout_.slots) + first_record_));

@@ -305,10 +305,10 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     if (slot.size() < l.lead_bytes || l.lead_bytes < sizeof(wire::SlotHead)) continue;
     const auto head = value_at<wire::SlotHead>(slot, 0);
     if (value_at<uint64_t>(slot, 0) == 0) continue;
-    headers[w].sm = head.sm;
-    headers[w].hardware_slot = head.hardware_slot & 0x7f;
+    headers[w].sm = head.sm();
+    headers[w].hardware_slot = head.hardware_slot();
     headers[w].start_clock = 1ull << 32 | head.start_clock;
-    headers[w].start_time = uint64_t{head.start_time} << wire::head_time_shift;
+    headers[w].start_time = uint64_t{head.start_time()} << wire::head_time_shift;
   }
   if (!l.headless) extend(headers);
   RecordView view;

@@ -32,8 +32,8 @@ struct Register {
 // [sass.md 3.3]
 constexpr Register registers[] = {
     {0, [](const Step&, unsigned l) { return uint32_t{l}; }},
-    // Warp slot in bits 14:8 [measured H200]. Here a warp has the slot of its number.
-    {3, [](const Step& s, unsigned) { return s.warp->number % 64 << 8; }},
+    // Warp slot in bits 14:8, SM in 28:20 [measured H200]. Here a warp has the slot of its number.
+    {3, [](const Step& s, unsigned) { return s.cta->sm << 20 | s.warp->number % 64 << 8; }},
     {33, [](const Step& s, unsigned l) { return thread_of(s, l).x; }},
     {34, [](const Step& s, unsigned l) { return thread_of(s, l).y; }},
     {35, [](const Step& s, unsigned l) { return thread_of(s, l).z; }},

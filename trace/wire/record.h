@@ -58,7 +58,7 @@
 
 namespace xtrace::wire {
 
-constexpr uint32_t version = 2;
+constexpr uint32_t version = 3;
 constexpr uint32_t chunk_bytes = 16;
 
 enum class RecordKind : uint32_t { none = 0, block = 1, inst = 2, pair = 3, edge_begin = 4, edge_end = 5 };
@@ -89,11 +89,18 @@ constexpr uint32_t inst_record_bytes(uint32_t clocks) {
 }
 
 // First words of a plain slot, written by the prologue. All zero: the warp never started.
+//
+// SR_VIRTID has the warp slot on the SM in bits [14:8] and what SR_VIRTUALSMID gives in [28:20] [measured H200]; one load of a
+// slow special register instead of two. The bits of `place` that it does not need hold bits [23:8] of GLOBALTIMER, in units of
+// 256 ns: [15:8] in [7:0], [19:16] as they are, [23:20] in [31:28].
 struct SlotHead {
   uint32_t start_clock;     // low word of the SM clock
-  uint8_t sm;               // SR_VIRTUALSMID
-  uint8_t hardware_slot;    // bits [15:8] of SR_VIRTID: bits [14:8] are the warp slot on the SM
-  uint16_t start_time;      // bits [23:8] of GLOBALTIMER, that is in units of 256 ns
+  uint32_t place;
+
+  static constexpr uint32_t virtid_bits = 0x0ff0ff00;
+  constexpr uint32_t sm() const { return place >> 20 & 0xff; }
+  constexpr uint32_t hardware_slot() const { return place >> 8 & 0x7f; }
+  constexpr uint32_t start_time() const { return (place & 0xff) | (place >> 8 & 0xf00) | (place >> 16 & 0xf000); }
 };
 static_assert(sizeof(SlotHead) == 8);
 constexpr unsigned head_time_shift = 8;

@@ -40,7 +40,8 @@ struct Buffer {
     map.blocks[0].record_bytes = map.blocks[1].record_bytes = 32;
   }
   void head(uint32_t warp, uint8_t sm, uint8_t slot, uint16_t time, uint32_t clock) {
-    put(warp, 0, wire::SlotHead{clock, sm, slot, time});
+    const uint32_t place = uint32_t{sm} << 20 | uint32_t{slot} << 8 | (time & 0xffu) | (time & 0xf00u) << 8 | (time & 0xf000u) << 16;
+    put(warp, 0, wire::SlotHead{clock, place});
   }
   template <typename T>
   void put(uint32_t warp, uint64_t offset, const T& value) {
