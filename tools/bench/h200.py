@@ -23,6 +23,7 @@ APPS = ROOT / "fixtures" / "apps"
 SCHEMA, VERSION = "xtrace-bench", 2
 # Rotation over every instruction of library kernels takes minutes; a few sites say what a pair costs.
 PAIR_SITES = {"kernels13": 512, "torch_ops": 8}
+PROCESSES = {"kernels13": 3, "torch_ops": 1}   # fresh processes that a ratio is the median of
 
 
 class BenchError(Exception):
@@ -195,8 +196,8 @@ def bench(arguments, work):
         program["launches"] = []
         for sample in arguments.sample:
             print(f"bench: {name}: replay, sample {sample}", flush=True)
-            program["launches"] += replay(xtrace, bundle, sample, work / "report.json", arguments.processes,
-                                          PAIR_SITES[name])
+            program["launches"] += replay(xtrace, bundle, sample, work / "report.json",
+                                          arguments.processes or PROCESSES[name], PAIR_SITES[name])
         result["programs"].append(program)
         result["summary"] += summarise(program)
         write(arguments.out, result)   # what is measured is kept, also when the next program fails
@@ -229,7 +230,7 @@ def main():
     parser.add_argument("--only", action="append", metavar="PROGRAM", help="kernels13 or torch_ops")
     parser.add_argument("--sample", action="append", metavar="all|cta:1/N", help="sampling rate (default: all)")
     parser.add_argument("--repeats", type=int, default=5, help="samples of the time with and without recording")
-    parser.add_argument("--processes", type=int, default=3, help="fresh processes that a ratio is the median of")
+    parser.add_argument("--processes", type=int, help="fresh processes that a ratio is the median of (default: 3 for kernels13, else 1)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "results" / "h200.json")
     arguments = parser.parse_args()
     arguments.sample = arguments.sample or ["all"]
