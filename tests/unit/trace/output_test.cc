@@ -352,6 +352,31 @@ TEST_F(Timeline, LimitIsReportedInTheSummaryAndInTheTimeline) {
   EXPECT_THAT(seen.instants.back(), HasSubstr("limit of 10 slices reached"));
 }
 
+TEST_F(Timeline, ImpliedBlocksHaveNoTimeAndNoSlice) {
+  wire::AddressMap map = diamond_loop(TraceKind::block);
+  map.blocks[1].implied = true;
+  map.layout.warps = map.layout.warps_per_cta = 1;
+  WarpTrace t;
+  t.index = {0, 1, 2};
+  t.mask = {all, all, all};
+  t.kind.assign(3, wire::RecordKind::block);
+  t.clock = {110, 111, 150};
+  t.clock_begin = {0, 1, 2, 3};
+  t.start_clock = 100;
+  t.exited = true;
+  t.exit_clock = 200;
+  std::vector<wire::WarpHeader> headers(1);
+  headers[0].start_clock = 100;
+  auto e = PerfettoExporter::create(file("a.pftrace"), map, TraceKind::block, ClockModel(map.layout, headers, 1.0), {}, {});
+  ASSERT_TRUE(e);
+  ASSERT_TRUE((*e)->add(t));
+  ASSERT_TRUE((*e)->finish());
+  const Seen seen = read_timeline(file("a.pftrace"));
+  ASSERT_EQ(seen.slices.size(), 2u);
+  EXPECT_EQ(seen.slices[0].end, 50u);   // where the next one with a clock of its own begins
+  EXPECT_EQ(seen.slices[1].begin, 50u);
+}
+
 TEST_F(Timeline, PairsAndEdgesAreSlicesOfTheirSites) {
   wire::AddressMap map = diamond_loop(TraceKind::pair);
   map.layout.warps = map.layout.warps_per_cta = 1;
