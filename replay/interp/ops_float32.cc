@@ -167,7 +167,7 @@ void fchk(Step& s, const Inst& i) {
   s.set_pred(i.pu, test(s, [&](unsigned l) {
                const auto exponent = [](uint32_t v) { return static_cast<int>(v >> 23 & 0xff) - 127; };
                const int x = exponent(a[l]), y = exponent(b[l]);
-               return x < -98 || x > 125 || y < -124 || y > 124 || x - y < -124 || x - y > 125;
+               return x < -102 || x > 127 || y < -124 || y > 124 || x - y < -124 || x - y > 126;
              }));
 }
 void decode_fchk(Decoder& d, Inst& i) {
