@@ -116,8 +116,7 @@ void decode_number(Decoder& d, Inst& i) {
 }
 
 // --- F2I. op: rounding; imm: bits of the result; flag[0] .FTZ, flag[1] signed, flag[2] .NTZ.
-// What is not a number becomes 0 with .NTZ; without it, where the operand is a double or the result has 64
-// bits, the highest bit alone. [PTX ISA: cvt]
+// What is not a number becomes 0 with .NTZ; without it the highest bit alone. [PTX ISA: cvt; measured H200]
 void f2i_op(Step& s, const Inst& i) {
   const Source lo(s, i.a[0]), hi(s, i.a[1]);
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
@@ -127,9 +126,6 @@ void f2i_op(Step& s, const Inst& i) {
     if (v == v) {
       r = f2i(v, i.imm, i.flag[1], static_cast<Rounding>(i.op));
     } else if (!i.flag[2]) {
-      if (i.type != format_f64 && i.imm != 64)
-        return s.fail(ErrorKind::unsupported,
-                      "the conversion of what is not a number, which was not measured", static_cast<int>(l));
       r = uint64_t{1} << (i.imm - 1);
     }
     s.out(i.d[0])[l] = static_cast<uint32_t>(r);
@@ -151,21 +147,27 @@ void decode_f2i(Decoder& d, Inst& i) {
   i.exec = f2i_op;
 }
 
-// --- F2F to single and double precision
+// --- F2F to single and double precision. What is not a number keeps its sign and the upper bits of its payload between
+// these two, and becomes quiet. [measured H200]
 void number_to_f32(Step& s, const Inst& i) {
   const Source lo(s, i.a[0]), hi(s, i.a[1]);
-  map(s, i.d[0],
-      [&](unsigned l) { return canonical(to_single(number(i, lo[l], hi[l]), static_cast<Rounding>(i.op))); });
+  map(s, i.d[0], [&](unsigned l) {
+    const double v = number(i, lo[l], hi[l]);
+    if (v == v || i.type == format_f16) return canonical(to_single(v, static_cast<Rounding>(i.op)));
+    return (hi.p[l] & 0x80000000) | 0x7fc00000 | (hi.p[l] & 0xfffff) << 3 | lo.p[l] >> 29;
+  });
 }
 void number_to_f64(Step& s, const Inst& i) {
   const Source lo(s, i.a[0]), hi(s, i.a[1]);
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
     const unsigned l = first_lane(m);
     const double v = number(i, lo[l], hi[l]);
-    if (v != v)
+    if (v != v && i.type == format_f16)
       return s.fail(ErrorKind::unsupported, "a result that is not a number, whose payload was not measured",
                     static_cast<int>(l));
-    store64(s, i, l, std::bit_cast<uint64_t>(v));
+    store64(s, i, l,
+            v == v ? std::bit_cast<uint64_t>(v)
+                   : uint64_t{lo.p[l] & 0x80000000} << 32 | uint64_t{lo.p[l] & 0x7fffff} << 29 | 0x7ff8000000000000);
   }
 }
 void decode_f2f(Decoder& d, Inst& i) {
@@ -192,9 +194,13 @@ void frnd(Step& s, const Inst& i) {
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
     const unsigned l = first_lane(m);
     const double v = number(i, lo[l], hi[l]);
-    if (v != v)
-      return s.fail(ErrorKind::unsupported, "the rounding of what is not a number, which was not measured",
-                    static_cast<int>(l));
+    if (v != v) {  // [measured H200]
+      if (i.type == format_f64)
+        store64(s, i, l, (uint64_t{hi.p[l]} << 32 | lo.p[l]) | quiet64);
+      else
+        s.out(i.d[0])[l] = nan32;
+      continue;
+    }
     const double r = to_integral(v, static_cast<Rounding>(i.op));
     if (i.type == format_f64)
       store64(s, i, l, std::bit_cast<uint64_t>(r));

@@ -96,7 +96,7 @@ std::string contradiction(const Word& w, const Measured& m) {
   PlaceSet written{}, read{};
   for (unsigned n = 0; n < places; ++n) {
     written[n] = m.changed[n] && !x.def[n];
-    read[n] = m.moved[n] && !x.use[n];
+    read[n] = m.moved[n] && !x.use[n] && !reads_the_machine(w.inst);  // place and time differ from warp to warp
   }
   std::string s;
   if (written != PlaceSet{}) s = "writes " + text(written);

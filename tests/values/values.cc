@@ -2,6 +2,7 @@
 //   values list                  forms and words, and what is not checked, with reasons
 //   values frame STEP            every STEP-th word through the frame on the interpreter, against its direct execution
 //   values measure FOLDER all|new SECONDS PROCESSES   words on the GPU, results into FOLDER; new: those not in h200.txt
+//   values replay                the recorded words on the interpreter
 //   values compare FOLDER        differences between kept results and the interpreter
 #include <fmt/format.h>
 
@@ -190,6 +191,14 @@ int main(int argc, char** argv) {
     return measure(a[1], a[2] == "all", std::stod(a[3]), static_cast<unsigned>(std::stoul(a[4])));
   if (a.size() >= 2 && a[0] == "compare")
     return compare(a[1], a.size() > 2 ? a[2] : "", a.size() > 3 ? std::stoul(a[3]) : 0);
+  if (a.size() == 1 && a[0] == "replay") {
+    const auto recorded = parse_recorded(recorded_results());
+    if (!recorded) return fail(recorded.error());
+    const Replayed r = replay_recorded(*recorded);
+    fmt::print("{} equal, {} refused, {} different\n", r.equal, r.refused, r.different.size());
+    for (const std::string& d : r.different) fmt::print("{}\n", d);
+    return 0;
+  }
   fmt::print(stderr, "see the head of values.cc\n");
   return 64;
 }
