@@ -145,8 +145,8 @@ DirectResult run_direct(const Word& w, const std::vector<WarpState>& inputs, uns
   return result;
 }
 
-uint64_t digest(const std::vector<WarpState>& states) {
-  return hash128(std::as_bytes(std::span(states))).low;
+uint64_t digest(std::span<const WarpState> states) {
+  return hash128(std::as_bytes(states)).low;
 }
 
 }  // namespace xtrace::values

@@ -1,7 +1,7 @@
 // The interpreter's side: executes one word on the operand sets, without the frame.
 #pragma once
 
-#include <memory>
+#include <span>
 #include <string>
 
 #include "tests/values/words.h"
@@ -16,6 +16,6 @@ struct DirectResult {
 DirectResult run_direct(const Word& w, const std::vector<WarpState>& inputs, unsigned count = set_warps);
 
 // What is recorded of the 10,240 results: 64 bits.
-uint64_t digest(const std::vector<WarpState>& states);
+uint64_t digest(std::span<const WarpState> states);
 
 }  // namespace xtrace::values

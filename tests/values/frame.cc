@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t register_count = 64;  // R0..R61
 constexpr uint8_t exit_offsets = 0x1c;   // EIATTR_EXIT_INSTR_OFFSETS
-constexpr sass::RawInst marker{0x918, 0};
+constexpr sass::RawInst nothing{0x7918, 0};  // NOP
 
 // Waits for everything before and after, so that no latency is relied on.
 void set_waits(sass::RawInst& w) {
@@ -43,20 +43,22 @@ class Code {
     lines_.push_back(fmt::format(f, std::forward<A>(a)...));
   }
   void slot() { lines_.emplace_back(); }
-  size_t size() const { return lines_.size(); }
+  // Byte offset of the line `ahead` lines after the next one.
+  size_t pc_after(size_t ahead) const { return (lines_.size() + ahead) * sass::inst_bytes; }
 
-  // Offsets of the slot and of EXIT.
+  // Offsets of the slots and of EXIT.
   struct Assembled {
     Bytes text;
-    uint32_t slot = 0, exit = 0;
+    std::vector<uint32_t> slots;
+    uint32_t exit = 0;
   };
   Result<Assembled> assemble() const {
     Assembled out;
     for (const std::string& line : lines_) {
       const auto pc = static_cast<uint32_t>(out.text.size());
-      sass::RawInst w = marker;
+      sass::RawInst w = nothing;
       if (line.empty()) {
-        out.slot = pc;
+        out.slots.push_back(pc);
       } else {
         XT_TRY(w, sass::assemble(**sass::find_arch(90), line, pc));
         set_waits(w);
@@ -161,11 +163,20 @@ Code frame_code(Class cls) {
     c.add("IADD3 R8, R8, c[0x0][0x28], RZ");
     c.add("IADD3 R8, R8, -0x40, RZ");
   }
-  c.add("R2P PR, R3, 0x7f");
-  for (unsigned k = 0; k < 4; ++k) c.add("NOP");
-  c.slot();
-  for (unsigned k = 0; k < 4; ++k) c.add("NOP");
-  c.add("P2R R3, PR, RZ, 0x7f");
+  c.add("MOV R6, c[0x0][0x228]");
+  c.add("MOV R7, c[0x0][0x22c]");
+  c.add("LDG.E R6, desc[UR36][R6.64]");
+  constexpr size_t slot_lines = 14;
+  for (size_t slot = 0; slot < Frame::slots; ++slot) {
+    c.add("ISETP.NE.AND P0, PT, R6, {:#x}, PT", slot);
+    c.add("@P0 BRA {:#x}", c.pc_after(slot_lines - 1));
+    c.add("R2P PR, R3, 0x7f");
+    for (unsigned k = 0; k < 4; ++k) c.add("NOP");
+    c.slot();
+    for (unsigned k = 0; k < 4; ++k) c.add("NOP");
+    c.add("P2R R3, PR, RZ, 0x7f");
+    c.add("BRA {:#x}", c.pc_after(slot_lines * (Frame::slots - 1 - slot) + 1));
+  }
   if (cls == Class::local) {
     c.add("IADD3 R8, R8, -c[0x0][0x28], RZ");
     c.add("IADD3 R8, R8, 0x40, RZ");
@@ -219,14 +230,18 @@ Result<Frame> Frame::make(Class cls) {
   XT_TRY(f.cubin_, image.write());
   const auto found = std::search(f.cubin_.begin(), f.cubin_.end(), code.text.begin(), code.text.end());
   if (found == f.cubin_.end()) return internal("the code of the frame is not in its cubin");
-  f.at_ = static_cast<size_t>(found - f.cubin_.begin()) + code.slot;
+  XT_CHECK(code.slots.size() == slots, "the frame has another number of slots");
+  for (size_t k = 0; k < slots; ++k) f.at_[k] = static_cast<size_t>(found - f.cubin_.begin()) + code.slots[k];
   return f;
 }
 
-const Bytes& Frame::cubin(const Word& w) {
-  sass::RawInst inst = w.inst;
-  set_waits(inst);
-  std::memcpy(cubin_.data() + at_, &inst, sizeof inst);
+const Bytes& Frame::cubin(std::span<const Word> words) {
+  XT_CHECK(words.size() <= slots, "more words than slots");
+  for (size_t k = 0; k < slots; ++k) {
+    sass::RawInst inst = k < words.size() ? words[k].inst : nothing;
+    set_waits(inst);
+    std::memcpy(cubin_.data() + at_[k], &inst, sizeof inst);
+  }
   return cubin_;
 }
 
@@ -250,6 +265,7 @@ replay::LaunchImage Frame::launch(const std::vector<WarpState>& inputs) const {
   region(input_address, Bytes(bytes.begin(), bytes.end()));
   region(output_address, Bytes(bytes.size()));
   region(area_address, Bytes(inputs.size() * area_bytes));
+  region(choice_address, Bytes(16));
   return launch;
 }
 

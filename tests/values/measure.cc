@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <future>
 
 #include "instrument/sass/effects.h"
 
@@ -45,7 +46,7 @@ bool moves(unsigned number, const WarpState& in_a, const WarpState& out_a, const
 
 Measured evaluate(const std::vector<WarpState>& in, const std::vector<WarpState>& out) {
   Measured m;
-  m.digest = digest({out.begin(), out.begin() + set_warps});
+  m.digest = digest(std::span(out).first(set_warps));
   for (unsigned w = 0; w < set_warps; ++w) {
     if (std::memcmp(&in[w], &out[w], warp_bytes) == 0) continue;
     for (unsigned n = 0; n < places; ++n) m.changed[n] = m.changed[n] || differs(in[w], out[w], n);
@@ -132,26 +133,43 @@ Result<Frame*> Runner::frame(Class c) {
 }
 
 Status Runner::warm_up() {
-  for (unsigned c = 0; c < classes; ++c) {
-    inputs(static_cast<Class>(c));
-    if (auto f = frame(static_cast<Class>(c)); !f) return tl::unexpected(f.error());
+  std::vector<std::future<Status>> made;
+  for (unsigned c = 0; c < classes; ++c)
+    made.push_back(std::async(std::launch::async, [this, c]() -> Status {
+      inputs(static_cast<Class>(c));
+      XT_TRY([[maybe_unused]] Frame* const f, frame(static_cast<Class>(c)));
+      return {};
+    }));
+  Status first;
+  for (std::future<Status>& m : made)
+    if (Status s = m.get(); !s && first) first = std::move(s);
+  return first;
+}
+
+Status Runner::load(std::span<const Word> words) {
+  const Class c = words[0].cls;
+  XT_TRY(Frame* const f, frame(c));
+  if (prepared_ == c) {
+    if (module_) XT_TRY_STATUS(backend_.unload(*module_));
+  } else {
+    if (prepared_) XT_TRY_STATUS(backend_.finish());
+    prepared_.reset();
+    module_.reset();
+    XT_TRY_STATUS(backend_.prepare(f->launch(inputs(c))));
+    prepared_ = c;
   }
+  module_.reset();
+  XT_TRY(module_, backend_.load(f->cubin(words)));
   return {};
 }
 
-Result<std::vector<WarpState>> Runner::run(const Word& w) {
-  XT_TRY(Frame* const f, frame(w.cls));
-  if (prepared_ != w.cls) {
-    if (prepared_) XT_TRY_STATUS(backend_.finish());
-    prepared_.reset();
-    XT_TRY_STATUS(backend_.prepare(f->launch(inputs(w.cls))));
-    prepared_ = w.cls;
-  }
-  XT_TRY(const replay::ModuleHandle module, backend_.load(f->cubin(w)));
-  XT_TRY(const replay::RunOutcome outcome, backend_.run(module));
+Result<std::vector<WarpState>> Runner::run(size_t slot) {
+  Bytes choice;
+  append(choice, static_cast<uint32_t>(slot));
+  XT_TRY_STATUS(backend_.write({choice_address}, choice));
+  XT_TRY(const replay::RunOutcome outcome, backend_.run(*module_));
   if (!outcome.completed) return device("{}", outcome.failure);
-  XT_TRY(const Bytes bytes, backend_.read_region(module, Frame::output_region));
-  XT_TRY_STATUS(backend_.unload(module));
+  XT_TRY(const Bytes bytes, backend_.read_region(*module_, Frame::output_region));
   std::vector<WarpState> out(warps);
   XT_CHECK(bytes.size() == out.size() * warp_bytes, "the output region has another size");
   std::memcpy(out.data(), bytes.data(), bytes.size());

@@ -30,8 +30,10 @@ class Runner {
   explicit Runner(replay::Backend& backend) : backend_(backend) {}
   // Makes frames and inputs of all classes now, which takes seconds.
   Status warm_up();
+  // Up to Frame::slots words of one class, to be run one by one.
+  Status load(std::span<const Word> words);
   // device error: the machine stopped at it; the backend may be unusable then.
-  Result<std::vector<WarpState>> run(const Word& w);
+  Result<std::vector<WarpState>> run(size_t slot);
   const std::vector<WarpState>& inputs(Class c);
 
  private:
@@ -39,6 +41,7 @@ class Runner {
 
   replay::Backend& backend_;
   std::optional<Class> prepared_;
+  std::optional<replay::ModuleHandle> module_;
   std::array<std::optional<Frame>, classes> frames_;
   std::array<std::vector<WarpState>, classes> inputs_;
 };

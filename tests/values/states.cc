@@ -227,7 +227,7 @@ bool can_change(Class c, Place p) {
 
 std::vector<std::byte> parameters() {
   std::vector<std::byte> block(parameter_bytes);
-  const uint64_t pointers[] = {input_address, output_address, area_address};
+  const uint64_t pointers[] = {input_address, output_address, area_address, choice_address};
   std::memcpy(block.data(), pointers, sizeof pointers);
   // 1.5, 2.25 in halves, and words without meaning; each aligned group of 16 bytes is an operand of some form.
   const uint32_t constants[] = {0x3fc00000, 0x3ff80000, 0x3c004080, 0x00000005, 0xc0a9f37b, 0x40091eb8,

@@ -69,7 +69,7 @@ bool can_change(Class c, Place p);
 
 // Device addresses of the frame's memory, and the layout of its own.
 inline constexpr uint64_t input_address = 0x7e5670000000, output_address = 0x7e5680000000,
-                          area_address = 0x7e5690000000;
+                          area_address = 0x7e5690000000, choice_address = 0x7e56a0000000;
 inline constexpr uint32_t area_bytes = 1024;  // a warp: 32 bytes a lane
 inline constexpr uint32_t shared_base = 0x400, shared_copies = 16, immediate_offset = 16;
 inline constexpr uint32_t parameter_bytes = 1024, parameter_constants = 64;  // constants behind the pointers

@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <fstream>
@@ -182,6 +184,9 @@ Result<std::vector<Outcome>> measure_all(const std::vector<Word>& words, const W
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
+  // The one that holds the GPU last: another would take its turn and call the word in progress a fault.
+  const pid_t holder = read_log(o.folder, words.size()).holder;
+  std::stable_partition(children.begin(), children.end(), [&](pid_t child) { return child != holder; });
   for (const pid_t child : children)
     if (child > 0) kill(child, SIGKILL), waitpid(child, nullptr, 0);
   if (no_device) return environment("no device to measure on");
@@ -224,6 +229,9 @@ class Sink {
 }  // namespace
 
 int worker_main(const std::vector<std::string>& a) {
+  // States are megabytes each and short-lived: keep their pages.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
   const fs::path folder = a.at(1);
   const std::vector<Word> words = read_words(folder);
   replay::DriverOptions options;
@@ -247,13 +255,22 @@ int worker_main(const std::vector<std::string>& a) {
 
   const unsigned most = std::max(2u, std::thread::hardware_concurrency());
   std::deque<std::future<void>> running;
-  for (unsigned c = 0; c < classes; ++c)
-    for (size_t i = 0; i < words.size(); ++i) {
+  std::vector<size_t> todo;
+  for (size_t i = 0; i < words.size(); ++i)
+    if (i != before.open && before.outcomes[i].kind == Outcome::Kind::not_reached) todo.push_back(i);
+  for (size_t first = 0, end = 0; first < todo.size(); first = end) {
+    std::vector<Word> group;
+    while (end < todo.size() && group.size() < Frame::slots && words[todo[end]].cls == words[todo[first]].cls)
+      group.push_back(words[todo[end++]]);
+    if (const Status s = runner.load(group); !s) {
+      fmt::print(stderr, "{}\n", s.error().to_string());
+      return 1;
+    }
+    for (size_t slot = 0; slot < group.size(); ++slot) {
+      const size_t i = todo[first + slot];
       const Word& w = words[i];
-      if (static_cast<unsigned>(w.cls) != c || i == before.open || before.outcomes[i].kind != Outcome::Kind::not_reached)
-        continue;
       sink.line(fmt::format("{} begin", i));
-      auto out = runner.run(w);
+      auto out = runner.run(slot);
       if (!out) {
         running.clear();  // waits for all
         sink.line(fmt::format("{} fault {}", i, out.error().message));
@@ -265,6 +282,7 @@ int worker_main(const std::vector<std::string>& a) {
         sink.result(i, w, in, states);
       }));
     }
+  }
   running.clear();
   return 0;
 }

@@ -439,10 +439,17 @@ TEST(Operations, DoublePrecision) {
   m.set(3, f(-0.75f));
   EXPECT_EQ(m.run(0x0000000300127310, 0x000fe20000201800, "F2F.F64.F32 R18, R3"), "");
   EXPECT_EQ(get64(m, 18), -0.75);
-  // The payload of what is not a number is not known: never a wrong value.
+  // What is not a number. [measured H200]
   set64(m, 4, INFINITY);
   set64(m, 8, 0);
-  EXPECT_NE(m.run(0x0000000804087228, 0x001fcc0000000000, "DMUL R8, R4, R8"), "");
+  EXPECT_EQ(m.run(0x0000000804087228, 0x001fcc0000000000, "DMUL R8, R4, R8"), "");
+  EXPECT_EQ(m.r(9)[0], 0xfff80000u);
+  EXPECT_EQ(m.r(8)[0], 0u);
+  m.set(4, 1), m.set(5, 0x7ff00002);
+  m.set(8, 3), m.set(9, 0xfff00004);
+  EXPECT_EQ(m.run(0x0000000804087228, 0x001fcc0000000000), "");
+  EXPECT_EQ(m.r(9)[0], 0xfff80004u) << "the second operand's";
+  EXPECT_EQ(m.r(8)[0], 3u);
 }
 
 TEST(Operations, Uniform) {
