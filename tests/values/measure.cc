@@ -88,7 +88,7 @@ Expected expected(const Word& w) {
   Expected x{set_of(e.def), set_of(e.use)};
   x.def[places - 1] = e.kind == sass::MemKind::store || e.kind == sass::MemKind::atomic ||
                       e.kind == sass::MemKind::reduction ||
-                      (e.kind == sass::MemKind::other && e.space == sass::MemSpace::shared);
+                      (e.kind == sass::MemKind::other && e.def.gpr.none());
   return x;
 }
 
