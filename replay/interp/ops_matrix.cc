@@ -58,13 +58,9 @@ void hmma(Step& s, const Inst& i) {
   for (unsigned l = 0; l < lane_count; ++l) {
     const unsigned g = l / 4, t = l % 4;
     for (unsigned r = 0; r < 4; ++r) {
-      const auto v = value::hmma_16816_f32(std::span<const uint16_t, 16>(a[g + 8 * (r / 2)]),
-                                           std::span<const uint16_t, 16>(b[2 * t + r % 2]), s.row(i.c[r])[l]);
-      if (!v)
-        return s.fail(ErrorKind::unsupported,
-                      "an operand that is infinite or not a number, which was not measured",
-                      static_cast<int>(l));
-      d[r][l] = *v;
+      d[r][l] = value::hmma_16816_f32(std::span<const uint16_t, 16>(a[g + 8 * (r / 2)]),
+                                      std::span<const uint16_t, 16>(b[2 * t + r % 2]), s.row(i.c[r])[l],
+                                      i.flag[0] ? value::brain_format : value::half_format);
     }
   }
   for (unsigned r = 0; r < 4; ++r) map(s, i.d[r], [&](unsigned l) { return d[r][l]; });
@@ -73,7 +69,9 @@ void decode_hmma(Decoder& d, Inst& i) {
   d.expect(75, 75, 1, "the shape");
   d.expect(78, 78, 0, "the shape");
   d.expect(76, 76, 1, "the result type");
-  d.expect(83, 82, 0, "the operand type");
+  const uint32_t type = d.take(83, 82);
+  if (type > 1) d.refuse("the operand type");
+  i.flag[0] = type == 1;
   d.dst_gpr(i, 4);
   d.gprs(i.a, 24, 4);
   d.gprs(i.b, 32, 2);

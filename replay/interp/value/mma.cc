@@ -14,15 +14,17 @@ struct Summand {
   int scale = 0;     // exponent of bit 0
 };
 
-struct Half {
-  int32_t significand;  // 11 bits, signed
-  int exponent;         // of bit 10
-  bool finite;
+struct Factor {
+  int32_t significand;  // signed
+  int exponent;         // of the leading bit of a normal number
+  bool infinite, nan;
 };
-Half split(uint16_t h) {
-  const int e = h >> 10 & 31;
-  const int32_t f = h & 0x3ff;
-  Half x{e == 0 ? f : f | 0x400, e == 0 ? -14 : e - 15, e != 31};
+Factor split(uint16_t h, const Narrow& f) {
+  const int bias = 1 - f.least_exponent, e = (h & 0x7fff) >> f.fraction_bits;
+  const int32_t hidden = 1 << f.fraction_bits, fraction = h & (hidden - 1);
+  const bool special = (h & f.infinity) == f.infinity;
+  Factor x{e == 0 ? fraction : fraction | hidden, e == 0 ? 1 - bias : e - bias, special && fraction == 0,
+           special && fraction != 0};
   if ((h & 0x8000) != 0) x.significand = -x.significand;
   return x;
 }
@@ -31,16 +33,22 @@ constexpr int fraction_bits = 25;
 
 }  // namespace
 
-std::optional<uint32_t> hmma_16816_f32(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b,
-                                       uint32_t c) {
+uint32_t hmma_16816_f32(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c,
+                        const Narrow& format) {
   std::array<Summand, 17> s;
+  bool nan = is_nan(c), above = c == 0x7f800000, below = c == 0xff800000;
   for (size_t i = 0; i < 16; ++i) {
-    const Half x = split(a[i]), y = split(b[i]);
-    if (!x.finite || !y.finite) return std::nullopt;
-    s[i] = {int64_t{x.significand} * y.significand, x.exponent + y.exponent, x.exponent + y.exponent - 20};
+    const Factor x = split(a[i], format), y = split(b[i], format);
+    s[i] = {int64_t{x.significand} * y.significand, x.exponent + y.exponent,
+            x.exponent + y.exponent - 2 * format.fraction_bits};
+    if (x.nan || y.nan) nan = true;
+    if (!x.infinite && !y.infinite) continue;
+    if (s[i].significand == 0) nan = true;
+    (s[i].significand < 0 ? below : above) = true;
   }
+  if (nan || (above && below)) return nan32;
+  if (above || below) return above ? 0x7f800000 : 0xff800000;
   const int ce = static_cast<int>(c >> 23 & 0xff);
-  if (ce == 0xff) return std::nullopt;
   int64_t cf = c & 0x7fffff;
   if (ce != 0) cf |= 0x800000;
   const int cexp = ce == 0 ? -126 : ce - 127;
