@@ -69,7 +69,6 @@ double dmul(double a, double b, Rounding r);
 double dfma(double a, double b, double c, Rounding r);
 // Single-precision arithmetic in a rounding mode that is not the nearest.
 float fadd_rounded(float a, float b, Rounding r);
-float fmul_rounded(float a, float b, Rounding r);
 float ffma_rounded(float a, float b, float c, Rounding r);
 
 // Half precision.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
+#include <optional>
 
 namespace xtrace::replay::interp::value {
 namespace {
@@ -31,10 +33,13 @@ Factor split(uint16_t h, const Narrow& f) {
 
 constexpr int fraction_bits = 25;
 
-}  // namespace
-
-uint32_t hmma_16816_f32(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c,
-                        const Narrow& format) {
+// sum * 2^unit, or the bits of what is infinite or not a number.
+struct Total {
+  int64_t sum = 0;
+  int unit = 0;
+  std::optional<uint32_t> special;
+};
+Total add_products(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c, const Narrow& format) {
   std::array<Summand, 17> s;
   bool nan = is_nan(c), above = c == 0x7f800000, below = c == 0xff800000;
   for (size_t i = 0; i < 16; ++i) {
@@ -46,8 +51,8 @@ uint32_t hmma_16816_f32(std::span<const uint16_t, 16> a, std::span<const uint16_
     if (s[i].significand == 0) nan = true;
     (s[i].significand < 0 ? below : above) = true;
   }
-  if (nan || (above && below)) return nan32;
-  if (above || below) return above ? 0x7f800000 : 0xff800000;
+  if (nan || (above && below)) return {0, 0, nan32};
+  if (above || below) return {0, 0, above ? 0x7f800000 : 0xff800000};
   const int ce = static_cast<int>(c >> 23 & 0xff);
   int64_t cf = c & 0x7fffff;
   if (ce != 0) cf |= 0x800000;
@@ -57,10 +62,7 @@ uint32_t hmma_16816_f32(std::span<const uint16_t, 16> a, std::span<const uint16_
   int largest = -1000;
   for (const Summand& x : s)
     if (x.significand != 0) largest = std::max(largest, x.exponent);
-  if (largest == -1000) {
-    // Zeros only: -0 when all are negative zeros would need the signs of the products.
-    return uint32_t{0};
-  }
+  if (largest == -1000) return {};  // zeros only: their sum has no sign
   const int unit = largest - fraction_bits;  // exponent of bit 0 of the sum
   int64_t sum = 0;
   for (const Summand& x : s) {
@@ -70,7 +72,15 @@ uint32_t hmma_16816_f32(std::span<const uint16_t, 16> a, std::span<const uint16_
     const int64_t aligned = shift >= 0 ? magnitude << shift : shift > -63 ? magnitude >> -shift : 0;
     sum += x.significand < 0 ? -aligned : aligned;
   }
-  if (sum == 0) return uint32_t{0};
+  return {sum, unit, {}};
+}
+
+}  // namespace
+
+uint32_t hmma_f32(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c, const Narrow& format) {
+  const auto [sum, unit, special] = add_products(a, b, c, format);
+  if (special) return *special;
+  if (sum == 0) return 0;
   const uint32_t sign = sum < 0 ? 0x80000000 : 0;
   auto magnitude = static_cast<uint64_t>(sum < 0 ? -sum : sum);
   int top = 63 - std::countl_zero(magnitude);
@@ -83,6 +93,14 @@ uint32_t hmma_16816_f32(std::span<const uint16_t, 16> a, std::span<const uint16_
   }
   const uint64_t f = top >= 23 ? magnitude >> (top - 23) : magnitude << (23 - top);
   return sign | static_cast<uint32_t>(exponent + 127) << 23 | (static_cast<uint32_t>(f) & 0x7fffff);
+}
+
+uint16_t hmma_f16(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint16_t c) {
+  const auto [sum, unit, special] =
+      add_products(a, b, canonical(static_cast<float>(half_to_double(c))), half_format);
+  if (special) return double_to_half(f32(*special));
+  const uint16_t r = double_to_half(std::ldexp(static_cast<double>(sum), unit));
+  return r == 0x8000 ? uint16_t{0} : r;  // a sum that vanishes has no sign
 }
 
 }  // namespace xtrace::replay::interp::value

@@ -129,7 +129,7 @@ uint32_t one_and(int e, bool negative = false) {
   const auto half = [](int exponent) { return static_cast<uint16_t>((exponent + 15) << 10); };
   a.fill(static_cast<uint16_t>(half(-13) | (negative ? 0x8000 : 0)));
   b.fill(half(13 - e));
-  return *hmma_16816_f32(a, b, 0x3f800000);
+  return hmma_f32(a, b, 0x3f800000);
 }
 TEST(Values, TensorCoreSumsAreCutOff25BitsBelowTheLargest) {
   EXPECT_EQ(one_and(24), 0x3f800008u) << "16 * 2^-24 = 2^-20";
@@ -139,14 +139,15 @@ TEST(Values, TensorCoreSumsAreCutOff25BitsBelowTheLargest) {
   std::array<uint16_t, 16> a{}, b{};
   a[3] = 0x8400;  // -2^-14
   b[3] = 0x1000;  // 2^-11
-  EXPECT_EQ(*hmma_16816_f32(a, b, 0x3f800000), 0x3f7fffffu) << "1 - 2^-25, cut off toward zero";
-  EXPECT_EQ(*hmma_16816_f32(a, b, 0), 0xb3000000u);
+  EXPECT_EQ(hmma_f32(a, b, 0x3f800000), 0x3f7fffffu) << "1 - 2^-25, cut off toward zero";
+  EXPECT_EQ(hmma_f32(a, b, 0), 0xb3000000u);
   a[3] = 0x0001;  // subnormal factors are exact
   b[3] = 0x0001;
-  EXPECT_EQ(*hmma_16816_f32(a, b, 0), 0x27800000u) << "2^-48";
+  EXPECT_EQ(hmma_f32(a, b, 0), 0x27800000u) << "2^-48";
   a[3] = 0x7c00;
-  EXPECT_FALSE(hmma_16816_f32(a, b, 0)) << "infinities were not compared";
-  EXPECT_EQ(*hmma_16816_f32(std::array<uint16_t, 16>{}, b, 0x00000001), 1u) << "a subnormal sum";
+  EXPECT_EQ(hmma_f32(a, b, 0), 0x7f800000u);
+  EXPECT_EQ(hmma_f32(a, b, 0xff800000), 0x7fffffffu) << "infinities of both signs";
+  EXPECT_EQ(hmma_f32(std::array<uint16_t, 16>{}, b, 0x00000001), 1u) << "a subnormal sum";
 }
 
 // Results of an H200 [2026-11-29].
