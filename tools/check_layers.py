@@ -22,7 +22,7 @@ TABLE = {
     "instrument": ({"base", "instrument/sass", "instrument/cubin", "trace/wire"}, FMT, set()),
     "replay": ({"base", "capture/bundle", "instrument/cubin"}, FMT, set()),
     "replay/driver": ({"base", "capture/bundle", "instrument/cubin", "replay"}, FMT | {"cuda"}, set()),
-    "replay/interp": ({"base", "capture/bundle", "instrument/cubin", "instrument/sass", "replay"}, FMT, set()),
+    "replay/interp": ({"base", "capture/bundle", "instrument/cubin", "instrument/sass", "replay"}, FMT, {"zstd"}),
     "trace": ({"base", "trace/wire", "capture/bundle"}, FMT | {"nlohmann"}, {"zstd"}),
     "diff": ({"base", "capture/bundle"}, FMT | {"nlohmann"}, set()),
     "tools/xtrace": ({"base", "trace/wire", "instrument/sass", "instrument/cubin", "capture/bundle", "instrument",

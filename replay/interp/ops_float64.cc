@@ -13,19 +13,26 @@ struct Source64 {
   const uint32_t* lo;
   Source hi;
   double operator[](unsigned l) const { return f64(lo[l], hi[l]); }
+  // As the register has it, without sign and absolute value of the operand.
+  double plain(unsigned l) const { return f64(lo[l], hi.p[l]); }
 };
 
-// A result that is not a number stops: which payload the hardware gives was not measured.
-template <typename F>
-void map64(Step& s, const Inst& i, F f) {
+// What an operation gives when its result is not a number: the first of its operands that is none either, in the order B, C,
+// A, without the modifiers of the operand and quiet; else one of its own. [measured H200]
+uint64_t not_a_number(std::initializer_list<double> in_order) {
+  for (const double v : in_order)
+    if (v != v) return std::bit_cast<uint64_t>(v) | quiet64;
+  return nan64;
+}
+
+// f(lane) is the result, none(lane) what replaces it when it is not a number.
+template <typename F, typename None>
+void map64(Step& s, const Inst& i, F f, None none) {
   uint32_t *lo = s.out(i.d[0]), *hi = s.out(i.d[1]);
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
     const unsigned l = first_lane(m);
     const double r = f(l);
-    if (r != r)
-      return s.fail(ErrorKind::unsupported, "a result that is not a number, whose payload was not measured",
-                    static_cast<int>(l));
-    const auto v = std::bit_cast<uint64_t>(r);
+    const uint64_t v = r == r ? std::bit_cast<uint64_t>(r) : none(l);
     lo[l] = static_cast<uint32_t>(v);
     hi[l] = static_cast<uint32_t>(v >> 32);
   }
@@ -33,7 +40,9 @@ void map64(Step& s, const Inst& i, F f) {
 
 void dadd_op(Step& s, const Inst& i) {
   const Source64 a(s, i.a), c(s, i.c);
-  map64(s, i, [&](unsigned l) { return dadd(a[l], c[l], static_cast<Rounding>(i.op)); });
+  map64(
+      s, i, [&](unsigned l) { return dadd(a[l], c[l], static_cast<Rounding>(i.op)); },
+      [&](unsigned l) { return not_a_number({c.plain(l), a.plain(l)}); });
 }
 void decode_dadd(Decoder& d, Inst& i) {
   d.dst(i, 2);
@@ -45,7 +54,9 @@ void decode_dadd(Decoder& d, Inst& i) {
 
 void dmul_op(Step& s, const Inst& i) {
   const Source64 a(s, i.a), b(s, i.b);
-  map64(s, i, [&](unsigned l) { return dmul(a[l], b[l], static_cast<Rounding>(i.op)); });
+  map64(
+      s, i, [&](unsigned l) { return dmul(a[l], b[l], static_cast<Rounding>(i.op)); },
+      [&](unsigned l) { return not_a_number({b.plain(l), a.plain(l)}); });
 }
 void decode_dmul(Decoder& d, Inst& i) {
   d.dst(i, 2);
@@ -57,7 +68,9 @@ void decode_dmul(Decoder& d, Inst& i) {
 
 void dfma_op(Step& s, const Inst& i) {
   const Source64 a(s, i.a), b(s, i.b), c(s, i.c);
-  map64(s, i, [&](unsigned l) { return dfma(a[l], b[l], c[l], static_cast<Rounding>(i.op)); });
+  map64(
+      s, i, [&](unsigned l) { return dfma(a[l], b[l], c[l], static_cast<Rounding>(i.op)); },
+      [&](unsigned l) { return not_a_number({b.plain(l), c.plain(l), a.plain(l)}); });
 }
 void decode_dfma(Decoder& d, Inst& i) {
   d.dst(i, 2);
@@ -78,9 +91,24 @@ void dsetp(Step& s, const Inst& i) {
   s.set_pred(i.pu, combine(i.type, r, p));
   s.set_pred(i.pv, combine(i.type, ~r, p));
 }
+// DSETP.MIN and .MAX: the first predicate holds where the result is A, the second where both are no numbers. A number wins
+// over what is none, -0 is less than +0. [measured H200]
+void dsetp_minmax(Step& s, const Inst& i) {
+  const Source64 a(s, i.a), b(s, i.b);
+  const bool minimum = i.op == 0;
+  const uint32_t takes_a = test(s, [&](unsigned l) {
+    const double x = a[l], y = b[l];
+    if (x != x || y != y) return x == x;
+    const bool less = x < y || (x == y && (std::signbit(x) || !std::signbit(y)));
+    return less == minimum;
+  });
+  const uint32_t none = test(s, [&](unsigned l) { return a[l] != a[l] && b[l] != b[l]; });
+  const uint32_t p = s.pred(i.pp);
+  s.set_pred(i.pu, combine(i.type, takes_a, p));
+  s.set_pred(i.pv, none);
+}
 void decode_dsetp(Decoder& d, Inst& i) {
   i.op = d.take(79, 76);
-  if (i.op == 0 || i.op == 15) d.refuse("DSETP.MIN and DSETP.MAX");
   i.type = d.take(75, 74);
   if (i.type == 3) d.refuse("an invalid way to combine predicates");
   d.a64(i.a);
@@ -88,7 +116,7 @@ void decode_dsetp(Decoder& d, Inst& i) {
   i.pu = d.pred_dst(81);
   i.pv = d.pred_dst(84);
   i.pp = d.pred(87);
-  i.exec = dsetp;
+  i.exec = i.op == 0 || i.op == 15 ? dsetp_minmax : dsetp;
 }
 
 constexpr Op ops[] = {

@@ -37,19 +37,20 @@ void decode_movm(Decoder& d, Inst& i) {
   i.exec = movm;
 }
 
-// HMMA.16816.F32: D (16 x 8) = A (16 x 16) * B (16 x 8) + C. Lane l = 4g + t holds of A rows g and g+8,
-// columns 2t, 2t+1, 2t+8, 2t+9; of B column g, the same rows; of C and D rows g and g+8, columns 2t and 2t+1.
-// [PTX ISA: mma.m16n8k16]
+// HMMA: D (16 x 8) = A (16 x 16, or 16 x 8 in 1688) * B (as deep, x 8) + C. Lane l = 4g + t holds of A rows g and g+8, columns
+// 2t, 2t+1, 2t+8, 2t+9; of B column g, the same rows; of C and D rows g and g+8, columns 2t and 2t+1, in one register each or,
+// in half precision, two in one. [PTX ISA: mma.m16n8k16, m16n8k8]
+// op: depth in steps of 8; flag[0] bfloat16, flag[1] C and D in half precision.
 void hmma(Step& s, const Inst& i) {
   if (!whole_warp(s)) return;
-  uint16_t a[16][16], b[8][16];  // b by column
+  uint16_t a[16][16] = {}, b[8][16] = {};  // b by column
   for (unsigned l = 0; l < lane_count; ++l) {
     const unsigned g = l / 4, t = l % 4;
-    for (unsigned r = 0; r < 4; ++r) {
+    for (unsigned r = 0; r < 2 * i.op; ++r) {
       const uint32_t v = s.row(i.a[r])[l];
       for (unsigned k = 0; k < 2; ++k) a[g + 8 * (r % 2)][2 * t + k + 8 * (r / 2)] = half_of(v, k);
     }
-    for (unsigned r = 0; r < 2; ++r) {
+    for (unsigned r = 0; r < i.op; ++r) {
       const uint32_t v = s.row(i.b[r])[l];
       for (unsigned k = 0; k < 2; ++k) b[g][2 * t + k + 8 * r] = half_of(v, k);
     }
@@ -57,27 +58,31 @@ void hmma(Step& s, const Inst& i) {
   uint32_t d[4][lane_count];
   for (unsigned l = 0; l < lane_count; ++l) {
     const unsigned g = l / 4, t = l % 4;
-    for (unsigned r = 0; r < 4; ++r) {
-      const auto v = value::hmma_16816_f32(std::span<const uint16_t, 16>(a[g + 8 * (r / 2)]),
-                                           std::span<const uint16_t, 16>(b[2 * t + r % 2]), s.row(i.c[r])[l]);
-      if (!v)
-        return s.fail(ErrorKind::unsupported,
-                      "an operand that is infinite or not a number, which was not measured",
-                      static_cast<int>(l));
-      d[r][l] = *v;
-    }
+    for (unsigned row = 0; row < 2; ++row)
+      for (unsigned column = 0; column < 2; ++column) {
+        const std::span<const uint16_t, 16> x(a[g + 8 * row]), y(b[2 * t + column]);
+        if (!i.flag[1]) {
+          const unsigned r = 2 * row + column;
+          d[r][l] = value::hmma_f32(x, y, s.row(i.c[r])[l], i.flag[0] ? value::brain_format : value::half_format);
+        } else {
+          const uint32_t r = value::hmma_f16(x, y, half_of(s.row(i.c[row])[l], column));
+          d[row][l] = column == 0 ? r : d[row][l] | r << 16;
+        }
+      }
   }
-  for (unsigned r = 0; r < 4; ++r) map(s, i.d[r], [&](unsigned l) { return d[r][l]; });
+  for (unsigned r = 0; r < (i.flag[1] ? 2u : 4u); ++r) map(s, i.d[r], [&](unsigned l) { return d[r][l]; });
 }
 void decode_hmma(Decoder& d, Inst& i) {
-  d.expect(75, 75, 1, "the shape");
+  i.op = d.flag(75) ? 2 : 1;
   d.expect(78, 78, 0, "the shape");
-  d.expect(76, 76, 1, "the result type");
-  d.expect(83, 82, 0, "the operand type");
-  d.dst_gpr(i, 4);
-  d.gprs(i.a, 24, 4);
-  d.gprs(i.b, 32, 2);
-  d.gprs(i.c, 64, 4);
+  i.flag[1] = !d.flag(76);
+  const uint32_t type = d.take(83, 82);
+  if (type > 1 || (type == 1 && i.flag[1])) d.refuse("the operand type");
+  i.flag[0] = type == 1;
+  d.dst_gpr(i, i.flag[1] ? 2 : 4);
+  d.gprs(i.a, 24, 2 * i.op);
+  d.gprs(i.b, 32, i.op);
+  d.gprs(i.c, 64, i.flag[1] ? 2 : 4);
   i.unit = Unit::matrix;
   i.exec = hmma;
 }

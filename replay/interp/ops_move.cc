@@ -49,10 +49,14 @@ void decode_s2ur(Decoder& d, Inst& i) {
   decode_special(d, i);
   i.exec = s2ur;
 }
+// LANEID, TID, EQMASK .. GEMASK.
+bool differs_by_lane(uint32_t index) { return index == 0 || (index >= 32 && index <= 34) || (index >= 56 && index <= 60); }
 void decode_cs2r(Decoder& d, Inst& i) {
   const bool wide = d.flag(80);
   d.dst_gpr(i, wide ? 2 : 1);
   decode_special(d, i);
+  // Hardware gives 0 for LANEID in every lane [measured H200]; the others that differ by lane were not tried.
+  if (differs_by_lane(i.op)) d.refuse("CS2R of a register that differs by lane");
   i.exec = wide ? cs2r64 : s2r;
 }
 

@@ -89,9 +89,6 @@ double dfma(double a, double b, double c, Rounding r) {
 float fadd_rounded(float a, float b, Rounding r) {
   return rounded<float>(r, [&] { return a + b; });
 }
-float fmul_rounded(float a, float b, Rounding r) {
-  return rounded<float>(r, [&] { return a * b; });
-}
 float ffma_rounded(float a, float b, float c, Rounding r) {
   return rounded<float>(r, [&] { return std::fma(a, b, c); });
 }

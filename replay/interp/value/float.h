@@ -1,6 +1,5 @@
 // Floating-point operations on bit patterns, as pure functions of one lane's values. Single-precision and
-// half-precision results that are not a number are the canonical one; which payload a double has is not
-// known, so callers refuse it.
+// half-precision results that are not a number are the canonical one; doubles keep the payload of an operand.
 #pragma once
 
 #include <bit>
@@ -11,6 +10,8 @@ namespace xtrace::replay::interp::value {
 
 constexpr uint32_t nan32 = 0x7fffffff;  // [PTX ISA: canonical NaN of single precision]
 constexpr uint16_t nan16 = 0x7fff;      // [PTX ISA: canonical NaN of half precision]
+
+constexpr uint64_t nan64 = 0xfff8000000000000, quiet64 = 0x0008000000000000;  // [measured H200]
 
 inline float f32(uint32_t v) { return std::bit_cast<float>(v); }
 inline uint32_t bits32(float v) { return std::bit_cast<uint32_t>(v); }
@@ -68,7 +69,6 @@ double dmul(double a, double b, Rounding r);
 double dfma(double a, double b, double c, Rounding r);
 // Single-precision arithmetic in a rounding mode that is not the nearest.
 float fadd_rounded(float a, float b, Rounding r);
-float fmul_rounded(float a, float b, Rounding r);
 float ffma_rounded(float a, float b, float c, Rounding r);
 
 // Half precision.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
+#include <optional>
 
 namespace xtrace::replay::interp::value {
 namespace {
@@ -14,33 +16,44 @@ struct Summand {
   int scale = 0;     // exponent of bit 0
 };
 
-struct Half {
-  int32_t significand;  // 11 bits, signed
-  int exponent;         // of bit 10
-  bool finite;
+struct Factor {
+  int32_t significand;  // signed
+  int exponent;         // of the leading bit of a normal number
+  bool infinite, nan;
 };
-Half split(uint16_t h) {
-  const int e = h >> 10 & 31;
-  const int32_t f = h & 0x3ff;
-  Half x{e == 0 ? f : f | 0x400, e == 0 ? -14 : e - 15, e != 31};
+Factor split(uint16_t h, const Narrow& f) {
+  const int bias = 1 - f.least_exponent, e = (h & 0x7fff) >> f.fraction_bits;
+  const int32_t hidden = 1 << f.fraction_bits, fraction = h & (hidden - 1);
+  const bool special = (h & f.infinity) == f.infinity;
+  Factor x{e == 0 ? fraction : fraction | hidden, e == 0 ? 1 - bias : e - bias, special && fraction == 0,
+           special && fraction != 0};
   if ((h & 0x8000) != 0) x.significand = -x.significand;
   return x;
 }
 
 constexpr int fraction_bits = 25;
 
-}  // namespace
-
-std::optional<uint32_t> hmma_16816_f32(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b,
-                                       uint32_t c) {
+// sum * 2^unit, or the bits of what is infinite or not a number.
+struct Total {
+  int64_t sum = 0;
+  int unit = 0;
+  std::optional<uint32_t> special;
+};
+Total add_products(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c, const Narrow& format) {
   std::array<Summand, 17> s;
+  bool nan = is_nan(c), above = c == 0x7f800000, below = c == 0xff800000;
   for (size_t i = 0; i < 16; ++i) {
-    const Half x = split(a[i]), y = split(b[i]);
-    if (!x.finite || !y.finite) return std::nullopt;
-    s[i] = {int64_t{x.significand} * y.significand, x.exponent + y.exponent, x.exponent + y.exponent - 20};
+    const Factor x = split(a[i], format), y = split(b[i], format);
+    s[i] = {int64_t{x.significand} * y.significand, x.exponent + y.exponent,
+            x.exponent + y.exponent - 2 * format.fraction_bits};
+    if (x.nan || y.nan) nan = true;
+    if (!x.infinite && !y.infinite) continue;
+    if (s[i].significand == 0) nan = true;
+    (s[i].significand < 0 ? below : above) = true;
   }
+  if (nan || (above && below)) return {0, 0, nan32};
+  if (above || below) return {0, 0, above ? 0x7f800000 : 0xff800000};
   const int ce = static_cast<int>(c >> 23 & 0xff);
-  if (ce == 0xff) return std::nullopt;
   int64_t cf = c & 0x7fffff;
   if (ce != 0) cf |= 0x800000;
   const int cexp = ce == 0 ? -126 : ce - 127;
@@ -49,10 +62,7 @@ std::optional<uint32_t> hmma_16816_f32(std::span<const uint16_t, 16> a, std::spa
   int largest = -1000;
   for (const Summand& x : s)
     if (x.significand != 0) largest = std::max(largest, x.exponent);
-  if (largest == -1000) {
-    // Zeros only: -0 when all are negative zeros would need the signs of the products.
-    return uint32_t{0};
-  }
+  if (largest == -1000) return {};  // zeros only: their sum has no sign
   const int unit = largest - fraction_bits;  // exponent of bit 0 of the sum
   int64_t sum = 0;
   for (const Summand& x : s) {
@@ -62,7 +72,15 @@ std::optional<uint32_t> hmma_16816_f32(std::span<const uint16_t, 16> a, std::spa
     const int64_t aligned = shift >= 0 ? magnitude << shift : shift > -63 ? magnitude >> -shift : 0;
     sum += x.significand < 0 ? -aligned : aligned;
   }
-  if (sum == 0) return uint32_t{0};
+  return {sum, unit, {}};
+}
+
+}  // namespace
+
+uint32_t hmma_f32(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c, const Narrow& format) {
+  const auto [sum, unit, special] = add_products(a, b, c, format);
+  if (special) return *special;
+  if (sum == 0) return 0;
   const uint32_t sign = sum < 0 ? 0x80000000 : 0;
   auto magnitude = static_cast<uint64_t>(sum < 0 ? -sum : sum);
   int top = 63 - std::countl_zero(magnitude);
@@ -75,6 +93,14 @@ std::optional<uint32_t> hmma_16816_f32(std::span<const uint16_t, 16> a, std::spa
   }
   const uint64_t f = top >= 23 ? magnitude >> (top - 23) : magnitude << (23 - top);
   return sign | static_cast<uint32_t>(exponent + 127) << 23 | (static_cast<uint32_t>(f) & 0x7fffff);
+}
+
+uint16_t hmma_f16(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint16_t c) {
+  const auto [sum, unit, special] =
+      add_products(a, b, canonical(static_cast<float>(half_to_double(c))), half_format);
+  if (special) return double_to_half(f32(*special));
+  const uint16_t r = double_to_half(std::ldexp(static_cast<double>(sum), unit));
+  return r == 0x8000 ? uint16_t{0} : r;  // a sum that vanishes has no sign
 }
 
 }  // namespace xtrace::replay::interp::value

@@ -1,18 +1,18 @@
-// The special function unit. Its results are table approximations, not roundings of the exact value. Modelled
-// are the functions whose last bits the code that uses them corrects again (division and square root), by the
-// rounded exact value; the fixtures recorded on an H200 agree. All others are refused until they have been
-// measured.
+// The special function unit. Its results are table approximations, not roundings of the exact value: what it gives was
+// measured for every significand (mufu_h200.zst), and holds for all exponents [measured H200: all 2^32 operands of RCP and
+// RSQ follow from it]. Functions that were not measured so are refused.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 namespace xtrace::replay::interp::value {
 
-// 1 / a. Nothing for operands and results that are subnormal: what the hardware gives there was not measured.
-std::optional<uint32_t> mufu_rcp(uint32_t a);
-// High word of 1 / x and of 1 / sqrt(x) for the double whose high word is `a` and whose low word is zero.
-std::optional<uint32_t> mufu_rcp64h(uint32_t a);
-std::optional<uint32_t> mufu_rsq64h(uint32_t a);
+// 1 / a and 1 / sqrt(a). Subnormal operands and results are flushed.
+uint32_t mufu_rcp(uint32_t a);
+uint32_t mufu_rsq(uint32_t a);
+// High word of 1 / x and of 1 / sqrt(x) for the double whose high word is `a`: the single-precision result of its upper 20
+// bits of significand.
+uint32_t mufu_rcp64h(uint32_t a);
+uint32_t mufu_rsq64h(uint32_t a);
 
 }  // namespace xtrace::replay::interp::value

@@ -32,16 +32,6 @@ TEST_F(InterpBackendTest, NeverMeasuresTime) {
   EXPECT_NE(backend->notes()[0].find("modelled, not measured"), std::string::npos);
 }
 
-TEST_F(InterpBackendTest, SaysWhereItIsNotExact) {
-  prepared();
-  EXPECT_EQ(backend->notes().size(), 1u);
-  ASSERT_TRUE(backend->finish());
-  launch = recorded_launch("double_math");
-  prepared();
-  ASSERT_EQ(backend->notes().size(), 2u);
-  EXPECT_NE(backend->notes()[1].find("MUFU.RCP"), std::string::npos);
-}
-
 TEST_F(InterpBackendTest, CleanReplaysMatchTheRecording) {
   const auto module = prepared();
   const auto reference = replay::clean_replays(*backend, launch, module, 2);

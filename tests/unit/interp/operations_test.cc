@@ -439,10 +439,17 @@ TEST(Operations, DoublePrecision) {
   m.set(3, f(-0.75f));
   EXPECT_EQ(m.run(0x0000000300127310, 0x000fe20000201800, "F2F.F64.F32 R18, R3"), "");
   EXPECT_EQ(get64(m, 18), -0.75);
-  // The payload of what is not a number is not known: never a wrong value.
+  // What is not a number. [measured H200]
   set64(m, 4, INFINITY);
   set64(m, 8, 0);
-  EXPECT_NE(m.run(0x0000000804087228, 0x001fcc0000000000, "DMUL R8, R4, R8"), "");
+  EXPECT_EQ(m.run(0x0000000804087228, 0x001fcc0000000000, "DMUL R8, R4, R8"), "");
+  EXPECT_EQ(m.r(9)[0], 0xfff80000u);
+  EXPECT_EQ(m.r(8)[0], 0u);
+  m.set(4, 1), m.set(5, 0x7ff00002);
+  m.set(8, 3), m.set(9, 0xfff00004);
+  EXPECT_EQ(m.run(0x0000000804087228, 0x001fcc0000000000), "");
+  EXPECT_EQ(m.r(9)[0], 0xfff80004u) << "the second operand's";
+  EXPECT_EQ(m.r(8)[0], 3u);
 }
 
 TEST(Operations, Uniform) {
@@ -624,11 +631,10 @@ TEST(Operations, RefusesWhatItDoesNotModel) {
   };
   const Case cases[] = {
       {"MUFU.EX2 R0, R2", 0x0000000200007308, 0x000e240000000800, "was not measured"},
-      {"FMUL.D2 R6, R6, R9", 0x0000000906067220, 0x000fe20000300000, "power-of-two"},
       {"F2FP.F16.E5M2.UNPACK_B R18, R87", 0x00000057ff12723e, 0x000fe200020004ff, "the operand type"},
       {"HFMA2 R23, R6.H1_H1, R7.H0_NH1, R12", 0x0000000706177231, 0x002fc60000400c0c, ".H0_NH1"},
       {"DMMA.8x8x4 R12, R6, R8, R12", 0x00000008060c723f, 0x004e24000000000c, "the operation"},
-      {"I2F.F16 R19, R0", 0x0000000000137306, 0x008ea40000200c00, "upper half"},
+      {"MUFU.LG2 R0, R2", 0x0000000200007308, 0x000e240000000c00, "was not measured"},
       {"P2R.B1 R240, PR, R240, 0xf", 0x0000000ff0f07803, 0x000fe20000001000, "merged"},
       // A bit that no modifier has.
       {"IABS R7, R140", 0x0000008c00077213, 0x000fe20000010000, "not modelled"},

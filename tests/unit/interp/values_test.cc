@@ -129,7 +129,7 @@ uint32_t one_and(int e, bool negative = false) {
   const auto half = [](int exponent) { return static_cast<uint16_t>((exponent + 15) << 10); };
   a.fill(static_cast<uint16_t>(half(-13) | (negative ? 0x8000 : 0)));
   b.fill(half(13 - e));
-  return *hmma_16816_f32(a, b, 0x3f800000);
+  return hmma_f32(a, b, 0x3f800000);
 }
 TEST(Values, TensorCoreSumsAreCutOff25BitsBelowTheLargest) {
   EXPECT_EQ(one_and(24), 0x3f800008u) << "16 * 2^-24 = 2^-20";
@@ -139,25 +139,38 @@ TEST(Values, TensorCoreSumsAreCutOff25BitsBelowTheLargest) {
   std::array<uint16_t, 16> a{}, b{};
   a[3] = 0x8400;  // -2^-14
   b[3] = 0x1000;  // 2^-11
-  EXPECT_EQ(*hmma_16816_f32(a, b, 0x3f800000), 0x3f7fffffu) << "1 - 2^-25, cut off toward zero";
-  EXPECT_EQ(*hmma_16816_f32(a, b, 0), 0xb3000000u);
+  EXPECT_EQ(hmma_f32(a, b, 0x3f800000), 0x3f7fffffu) << "1 - 2^-25, cut off toward zero";
+  EXPECT_EQ(hmma_f32(a, b, 0), 0xb3000000u);
   a[3] = 0x0001;  // subnormal factors are exact
   b[3] = 0x0001;
-  EXPECT_EQ(*hmma_16816_f32(a, b, 0), 0x27800000u) << "2^-48";
+  EXPECT_EQ(hmma_f32(a, b, 0), 0x27800000u) << "2^-48";
   a[3] = 0x7c00;
-  EXPECT_FALSE(hmma_16816_f32(a, b, 0)) << "infinities were not compared";
-  EXPECT_EQ(*hmma_16816_f32(std::array<uint16_t, 16>{}, b, 0x00000001), 1u) << "a subnormal sum";
+  EXPECT_EQ(hmma_f32(a, b, 0), 0x7f800000u);
+  EXPECT_EQ(hmma_f32(a, b, 0xff800000), 0x7fffffffu) << "infinities of both signs";
+  EXPECT_EQ(hmma_f32(std::array<uint16_t, 16>{}, b, 0x00000001), 1u) << "a subnormal sum";
 }
 
-TEST(Values, SpecialFunctionsRefuseWhatWasNotMeasured) {
-  EXPECT_EQ(mufu_rcp(0x40400000), bits32(1.0f / 3));
+// Results of an H200 [2026-11-29].
+TEST(Values, SpecialFunctions) {
+  EXPECT_EQ(mufu_rcp(0x40400000), 0x3eaaaaabu);
+  EXPECT_EQ(mufu_rcp(0x869074b7), 0xf862d65eu);
+  EXPECT_EQ(mufu_rcp(0x770fdda3), 0x07e3c493u);
   EXPECT_EQ(mufu_rcp(0), 0x7f800000u);
+  EXPECT_EQ(mufu_rcp(0x80258e97), 0xff800000u) << "subnormal operands are zero";
+  EXPECT_EQ(mufu_rcp(0x7f000001), 0u) << "subnormal results too";
   EXPECT_EQ(mufu_rcp(0xff800000), 0x80000000u);
-  EXPECT_FALSE(mufu_rcp(0x00000001));
-  EXPECT_FALSE(mufu_rcp(0x7f000001)) << "its result is subnormal";
+  EXPECT_EQ(mufu_rcp(0xffc00001), 0x7fffffffu);
+  EXPECT_EQ(mufu_rsq(0x62aa6c41), 0x2ddddc6cu);
+  EXPECT_EQ(mufu_rsq(0x3fc04248), 0x3f50e1e1u);
+  EXPECT_EQ(mufu_rsq(0xc0a9f37b), 0x7fffffffu);
+  EXPECT_EQ(mufu_rsq(0x00258e97), 0x7f800000u);
   EXPECT_EQ(mufu_rsq64h(0x40100000), 0x3fe00000u);
-  EXPECT_FALSE(mufu_rsq64h(0xc0100000));
-  EXPECT_FALSE(mufu_rcp64h(0x7ff00000));
+  EXPECT_EQ(mufu_rsq64h(0x62aa6c41), 0x2e919b98u);
+  EXPECT_EQ(mufu_rsq64h(0x7fee3fc4), 0x1ff074e0u);
+  EXPECT_EQ(mufu_rsq64h(0xc0100000), 0x7fffffffu);
+  EXPECT_EQ(mufu_rcp64h(0x869074b7), 0xf94f1d09u);
+  EXPECT_EQ(mufu_rcp64h(0x7fee3fc4), 0u);
+  EXPECT_EQ(mufu_rcp64h(0x0000002d), 0x7ff00000u);
 }
 
 TEST(Values, Atomics) {

@@ -338,7 +338,7 @@ const Registers registers[] = {
      {0x000000262004727a, 0x000fe20000002c04}, "R4-7 <- R4-7 R32-35 R38-39"},
     {89, "QMMA.16816.F16.E4M3.E4M3 R4, R32.ROW, R38.COL, R4",
      {0x000000262004727a, 0x000fe20000000404}, "R4-5 <- R4-5 R32-33 R38"},
-    {90, "FMNMX.IS_A R0, P2, R1, R3, P1", {0x0000000301007209, 0x000fe20000a00002}, "R0 P2 <- R1 R3 P1"},
+    {90, "FMNMX.IS_A R0, P2, R1, R3, P1", {0x0000000301007209, 0x000fe20000a00002}, "R0 P0-6 <- R1 R3 P0-6"},
     {90, "FMNMX R0, R1, R3, P1", {0x0000000301007209, 0x000fe20000a00000}, "R0 <- R1 R3 P1"},
     {90, "UTMASTG.1D [UR16], [UR6]", {0x00000010060073b5, 0x000fe20008000000}, "<- UR6-7 UR16-17"},
     {90, "UTMALDG.1D [UR8], [UR18]", {0x00000008120075b4, 0x000fe20008000000}, "<- UR8-10 UR18-19"},
@@ -519,7 +519,7 @@ TEST(Effects, Guards) {
   EXPECT_EQ(never.use.pred, 0);
   EXPECT_FALSE(effects(arch(90), {0x0000000000007918, 0x000fc00000000000}, 0).guarded);
   const Effects s2ur = effects(arch(90), {0x00000000000889c3, 0x000fe20000008800}, 0);  // @!UP0 S2UR
-  EXPECT_EQ(s2ur.use.pred, 1);
+  EXPECT_EQ(s2ur.use.pred, 0);
   EXPECT_EQ(s2ur.use.upred, 1);
   // R2UR and VOTEU run on the uniform datapath but are guarded by an ordinary predicate.
   EXPECT_EQ(effects(arch(90), {0x00000000120e32ca, 0x000fe200000e0000}, 0).use.pred, 0x8);

@@ -1,0 +1,262 @@
+#include "tests/values/states.h"
+
+#include <cstring>
+
+namespace xtrace::values {
+namespace {
+
+// splitmix64 [Steele, Lea, Flood 2014]
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next64() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+  }
+  uint32_t next() { return static_cast<uint32_t>(next64() >> 32); }
+  uint32_t below(uint32_t n) { return static_cast<uint32_t>((uint64_t{next()} * n) >> 32); }
+
+ private:
+  uint64_t state_;
+};
+
+template <size_t N>
+uint32_t pick(Random& r, const uint32_t (&from)[N]) {
+  return from[r.below(N)];
+}
+
+// Zeros, ones, infinities, quiet and signalling NaN, the limits of normal and subnormal numbers, halves (ties of a rounding to
+// integers), limits of the integers.
+constexpr uint32_t singles[] = {0x00000000, 0x3f800000, 0x7f800000, 0x7fc00000, 0x7f800001, 0x7fffffff, 0x00800000,
+                                0x00800001, 0x007fffff, 0x00000001, 0x7f7fffff, 0x3f000000, 0x3fc00000, 0x40200000,
+                                0x4b800000, 0x4b000001, 0x4f000000, 0x4effffff, 0x5f000000, 0x3f7fffff, 0x33800000,
+                                0x3f800001, 0x477fe000, 0x477ff000, 0x38800000, 0x33000000, 0x43000000, 0x437f0000};
+constexpr uint32_t halves[] = {0x0000, 0x3c00, 0x7c00, 0x7e00, 0x7c01, 0x7fff, 0x0400, 0x03ff, 0x0001, 0x7bff,
+                               0x3800, 0x3e00, 0x4100, 0x3bff, 0x3c01, 0x3f80, 0x7f80, 0x7fc0, 0x0080, 0x007f};
+constexpr uint32_t integers[] = {0,          1,          2,          0xffffffff, 0xfffffffe, 0x7fffffff, 0x80000000, 0x80000001,
+                                 0x0000ffff, 0x00010000, 0x00007fff, 0x00008000, 0xffff8000, 0x000000ff, 0x0000007f, 0x00000080,
+                                 31,         32,         33,         63,         64,         65,         0x55555555, 0xaaaaaaaa};
+// High words of doubles.
+constexpr uint32_t doubles[] = {0x00000000, 0x3ff00000, 0x7ff00000, 0x7ff80000, 0x7ff00001, 0x7fffffff, 0x00100000,
+                                0x000fffff, 0x7fefffff, 0x3fe00000, 0x3ff80000, 0x43300000, 0x41e00000, 0x43e00000,
+                                0x40040000, 0x47efffff, 0x38100000, 0x36a00000, 0x41dfffff, 0x3c900000};
+
+uint32_t sign(Random& r) { return r.next() & 0x80000000; }
+uint32_t near_single(Random& r) {  // 2^-7..2^7, often with few bits
+  const uint32_t mantissa = r.below(2) != 0 ? r.next() : r.next() & 0x00700000;
+  return sign(r) | (120 + r.below(15)) << 23 | (mantissa & 0x007fffff);
+}
+uint32_t half(Random& r) {
+  const uint32_t s = sign(r) >> 16;
+  switch (r.below(4)) {
+    case 0:
+      return s | pick(r, halves);
+    case 1:
+      return s | (11 + r.below(9)) << 10 | (r.next() & 0x3ff);
+    case 2:
+      return s | (11 + r.below(9)) << 10 | (r.next() & 0x300);
+    default:
+      return r.next() & 0xffff;
+  }
+}
+uint32_t brain(Random& r) { return sign(r) >> 16 | (120 + r.below(15)) << 7 | (r.next() & 0x7f); }
+
+constexpr unsigned kinds = 8;
+uint32_t value(Random& r, unsigned kind, bool high_word) {
+  switch (kind) {
+    case 0:
+      return r.next();
+    case 1:
+      return sign(r) | pick(r, singles);
+    case 2:
+      return r.below(128) - 64;
+    case 3:
+      switch (r.below(3)) {
+        case 0:
+          return pick(r, integers);
+        case 1:
+          return (1u << r.below(32)) - r.below(2);
+        default:
+          return pick(r, integers) + r.below(3) - 1;
+      }
+    case 4:
+      return near_single(r);
+    case 5:
+      return r.below(4) != 0 ? half(r) << 16 | half(r) : brain(r) << 16 | brain(r);
+    case 6:  // a double in a pair of registers
+      if (!high_word) return r.below(2) != 0 ? r.next() : r.below(2) << r.below(32);
+      return r.below(3) != 0 ? sign(r) | (1016 + r.below(15)) << 20 | (r.next() & 0xfffff) : sign(r) | pick(r, doubles);
+    default:
+      return value(r, r.below(kinds - 1), high_word);
+  }
+}
+
+void shuffle(Random& r, uint32_t (&lane)[32]) {
+  for (uint32_t l = 0; l < 32; ++l) lane[l] = l;
+  for (uint32_t l = 31; l > 0; --l) std::swap(lane[l], lane[r.below(l + 1)]);
+}
+
+// Draws one place again.
+void draw(Random& r, WarpState& w, Class c, Place p, unsigned warp) {
+  const unsigned kind = warp < set_warps ? warp % kinds : (warp & 1) != 0 ? kinds - 1 : 0;
+  const uint64_t area = area_address + uint64_t{warp} * area_bytes;
+  const bool address = c != Class::plain;
+  switch (p.kind) {
+    case Place::Kind::gpr: {
+      uint32_t* to = w.gpr(p.index);
+      const bool low = p.index == first_gpr, high = p.index == first_gpr + 1;
+      if (address && low) {
+        uint32_t lane[32];
+        shuffle(r, lane);
+        for (unsigned l = 0; l < 32; ++l) {
+          if (c == Class::vector64)
+            to[l] = static_cast<uint32_t>(area) + lane[l] * 16;
+          else if (c == Class::constant)
+            to[l] = lane[l] % 4 * 16;
+          else if (c == Class::local)
+            to[l] = 0 - lane[l] % 2 * 16;
+          else
+            to[l] = lane[l] * 16;
+        }
+      } else if (high && (c == Class::vector64 || c == Class::uniform)) {
+        std::fill_n(to, 32, c == Class::vector64 ? static_cast<uint32_t>(area >> 32) : 0);
+      } else {
+        for (unsigned l = 0; l < 32; ++l) to[l] = value(r, kind, p.index % 2 != 0);
+      }
+      return;
+    }
+    case Place::Kind::ur: {
+      uint32_t& to = w.ur(p.index);
+      const bool low = p.index == 8 || p.index == 12, high = p.index == 9 || p.index == 13;
+      if (c == Class::uniform && low)
+        to = static_cast<uint32_t>(area) + r.below(16) * 16;
+      else if (c == Class::uniform && high)
+        to = static_cast<uint32_t>(area >> 32);
+      else if (c == Class::shared && low)
+        to = r.below(16) * 16;
+      else if (c == Class::constant && p.index == first_ur)
+        to = r.below(4) * 16;
+      else
+        to = value(r, kind, p.index % 2 != 0);
+      return;
+    }
+    case Place::Kind::pred:
+      for (uint32_t& bits : w.row[predicate_row]) bits = (bits & ~(1u << p.index)) | (r.next() >> 31) << p.index;
+      return;
+    case Place::Kind::upred: {
+      uint32_t& bits = w.row[uniform_row][up_lane];
+      bits = (bits & ~(1u << p.index)) | (r.next() >> 31) << p.index;
+      return;
+    }
+    case Place::Kind::memory:
+      for (unsigned k = 0; k < memory_words; ++k)
+        for (uint32_t& v : w.row[memory_row + k]) v = value(r, kind, k % 2 != 0);
+      return;
+  }
+}
+
+// Addresses of another warp's memory, moved to this one's.
+void move_addresses(WarpState& w, Class c, unsigned from, unsigned to) {
+  const uint32_t by = (to - from) * area_bytes;
+  if (c == Class::vector64)
+    for (unsigned l = 0; l < 32; ++l) w.gpr(first_gpr)[l] += by;
+  if (c == Class::uniform) w.ur(8) += by, w.ur(12) += by;
+}
+
+}  // namespace
+
+const char* name(Class c) {
+  constexpr const char* names[classes] = {"plain", "vector64", "uniform", "shared", "local", "constant"};
+  return names[static_cast<unsigned>(c)];
+}
+
+Place place(unsigned number) {
+  unsigned n = number;
+  if (n < gprs) return {Place::Kind::gpr, static_cast<uint8_t>(first_gpr + n)};
+  n -= gprs;
+  if (n < urs) return {Place::Kind::ur, static_cast<uint8_t>(first_ur + n)};
+  n -= urs;
+  if (n < 7) return {Place::Kind::pred, static_cast<uint8_t>(n)};
+  n -= 7;
+  if (n < 7) return {Place::Kind::upred, static_cast<uint8_t>(n)};
+  return {Place::Kind::memory, 0};
+}
+
+std::string text(Place p) {
+  constexpr const char* prefix[] = {"R", "UR", "P", "UP"};
+  if (p.kind == Place::Kind::memory) return "memory";
+  return prefix[static_cast<unsigned>(p.kind)] + std::to_string(p.index);
+}
+
+std::string text(const PlaceSet& set) {
+  std::string out;
+  for (unsigned n = 0; n < places; ++n)
+    if (set[n]) out += (out.empty() ? "" : " ") + text(place(n));
+  return out.empty() ? "-" : out;
+}
+
+bool differs(const WarpState& a, const WarpState& b, unsigned place_number) {
+  const Place p = place(place_number);
+  switch (p.kind) {
+    case Place::Kind::gpr:
+      return a.row[p.index - first_gpr] != b.row[p.index - first_gpr];
+    case Place::Kind::ur:
+      return a.row[uniform_row][p.index - first_ur] != b.row[uniform_row][p.index - first_ur];
+    case Place::Kind::pred: {
+      uint32_t d = 0;
+      for (unsigned l = 0; l < 32; ++l) d |= a.row[predicate_row][l] ^ b.row[predicate_row][l];
+      return (d >> p.index & 1) != 0;
+    }
+    case Place::Kind::upred:
+      return ((a.row[uniform_row][up_lane] ^ b.row[uniform_row][up_lane]) >> p.index & 1) != 0;
+    case Place::Kind::memory:
+      for (unsigned k = 0; k < memory_words; ++k)
+        if (a.row[memory_row + k] != b.row[memory_row + k]) return true;
+      return false;
+  }
+  return false;
+}
+
+bool can_change(Class c, Place p) {
+  if (p.kind == Place::Kind::gpr && p.index == first_gpr + 1) return c != Class::vector64 && c != Class::uniform;
+  if (p.kind == Place::Kind::ur && (p.index == 9 || p.index == 13)) return c != Class::uniform;
+  return true;
+}
+
+std::vector<std::byte> parameters() {
+  std::vector<std::byte> block(parameter_bytes);
+  const uint64_t pointers[] = {input_address, output_address, area_address, choice_address};
+  std::memcpy(block.data(), pointers, sizeof pointers);
+  // 1.5, 2.25 in halves, and words without meaning; each aligned group of 16 bytes is an operand of some form.
+  const uint32_t constants[] = {0x3fc00000, 0x3ff80000, 0x3c004080, 0x00000005, 0xc0a9f37b, 0x40091eb8,
+                                0x80000000, 0x7fffffff, 0x12345678, 0xbff00000, 0x00000001, 0xffffffff,
+                                0x0badcafe, 0x41200000, 0x7f800000, 0x00000020, 0x89abcdef, 0x3f000000};
+  std::memcpy(block.data() + parameter_constants, constants, sizeof constants);
+  Random r(1);
+  for (size_t at = parameter_constants + sizeof constants; at + 4 <= parameter_bytes; at += 4) {
+    const uint32_t v = r.next();
+    std::memcpy(block.data() + at, &v, 4);
+  }
+  return block;
+}
+
+std::vector<WarpState> input_states(Class c) {
+  std::vector<WarpState> states(warps);
+  for (unsigned w = 0; w < set_warps; ++w) {
+    Random r(0x5851f42d4c957f2du * (w + 1) + static_cast<unsigned>(c));
+    for (unsigned n = 0; n < places; ++n) draw(r, states[w], c, place(n), w);
+  }
+  for (unsigned n = 0; n < variants; ++n)
+    for (unsigned k = 0; k < variant_warps; ++k) {
+      const unsigned w = variant_warp(n, k), from = variant_base(k);
+      states[w] = states[from];
+      move_addresses(states[w], c, from, w);
+      Random r(0x2545f4914f6cdd1du * (w + 1) + static_cast<unsigned>(c));
+      if (can_change(c, place(n))) draw(r, states[w], c, place(n), w);
+    }
+  return states;
+}
+
+}  // namespace xtrace::values
