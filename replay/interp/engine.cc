@@ -11,9 +11,11 @@
 namespace xtrace::replay::interp {
 namespace {
 
-constexpr uint32_t warp_slice = 4096;     // instructions before another warp of the CTA runs
-constexpr uint32_t cta_slice = 1u << 16;  // ... and before another CTA has its turn
-constexpr uint32_t back_branches = 64;    // ... and before another path of a diverged warp runs
+// Turns end after so many branches backwards, of which every loop has one. Instructions do not count: so spliced
+// code, which has more of them, takes turns where the original does, and code that waits by spinning goes its way.
+constexpr uint32_t path_slice = 64;     // before another path of a diverged warp runs
+constexpr uint32_t warp_slice = 256;    // ... another warp of the CTA
+constexpr uint32_t cta_slice = 2048;    // ... another CTA
 constexpr size_t most_resident = 4096;    // CTAs that run at the same time
 
 class Engine {
@@ -69,7 +71,11 @@ class Engine {
   void start_cluster(uint64_t number, std::deque<Cta>& resident);
   void finish(Cta& cta);
   Result<bool> slice(Cta& cta);
-  Status run_warp(Cta& cta, Warp& w, uint64_t& executed);
+  // Instructions executed, and branches backwards among them.
+  struct Turn {
+    uint64_t instructions = 0, back_branches = 0;
+  };
+  Status run_warp(Cta& cta, Warp& w, Turn& turn);
   tl::unexpected<Error> located(const Cta& cta, const Warp& w, uint32_t index, const Fault& fault);
   tl::unexpected<Error> deadlock(const Cta& cta);
 
@@ -141,17 +147,17 @@ void Engine::finish(Cta& cta) {
 }
 
 Result<bool> Engine::slice(Cta& cta) {
-  uint64_t executed = 0;
+  uint64_t back_branches = 0;
   bool progress = false;
   if (cta.cluster) wake_for_cluster(cta);
-  for (bool again = true; again && executed < cta_slice;) {
+  for (bool again = true; again && back_branches < cta_slice;) {
     again = false;
     for (Warp& w : cta.warps) {
       if (w.done()) continue;
-      uint64_t n = 0;
-      XT_TRY_STATUS(run_warp(cta, w, n));
-      executed += n;
-      again |= n != 0;
+      Turn turn;
+      XT_TRY_STATUS(run_warp(cta, w, turn));
+      back_branches += turn.back_branches;
+      again |= turn.instructions != 0;
     }
     progress |= again;
     if (result_.warp_instructions > options_.instruction_limit)
@@ -162,7 +168,7 @@ Result<bool> Engine::slice(Cta& cta) {
   return progress;
 }
 
-Status Engine::run_warp(Cta& cta, Warp& w, uint64_t& executed) {
+Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
   if (!select_path(w, false)) return {};
   Step s;
   s.warp = &w;
@@ -172,8 +178,7 @@ Status Engine::run_warp(Cta& cta, Warp& w, uint64_t& executed) {
   s.regs = w.rows.data();
   s.pool = program_.pool.data();
   uint64_t lanes = 0;
-  uint32_t n = 0;
-  for (; n < warp_slice; ++n) {
+  for (bool more = true; more; ++turn.instructions) {
     const Path& p = current_path(w);
     const uint32_t at = p.at;
     if (at >= program_.insts.size())
@@ -195,24 +200,14 @@ Status Engine::run_warp(Cta& cta, Warp& w, uint64_t& executed) {
     }
     advance(w, i);
     if (s.next == Next::fall) current_path(w).at = at + 1;
-    if (w.live == 0) {
-      ++n;
-      break;
-    }
     if (s.next == Next::fall && !s.yield) continue;
+    const bool gives_way = s.yield && i.flag[3];  // other paths and warps go first
+    turn.back_branches += s.yield;
     const bool rotate =
-        s.yield && w.paths.size() > 1 && (i.flag[3] || ++w.back_branches % back_branches == 0);
-    if (!select_path(w, rotate)) {
-      ++n;
-      break;
-    }
-    if (s.yield && i.flag[3]) {  // let other warps go on as well
-      ++n;
-      break;
-    }
+        s.yield && w.paths.size() > 1 && (gives_way || ++w.back_branches % path_slice == 0);
+    more = w.live != 0 && select_path(w, rotate) && !gives_way && turn.back_branches < warp_slice;
   }
-  executed = n;
-  result_.warp_instructions += n;
+  result_.warp_instructions += turn.instructions;
   result_.lane_instructions += lanes;
   return {};
 }
