@@ -57,8 +57,13 @@ class Engine {
       }
       idle = progress ? 0 : idle + 1;
       const bool more = started < groups && resident.size() + 1 < most_resident;
-      if (!progress && (!cta.cluster || (!more && idle > resident.size()))) return deadlock(cta);
+      const bool stands_still = !progress && (!cta.cluster || (!more && idle > resident.size()));
       resident.push_back(std::move(cta));
+      if (!stands_still) continue;
+      bool woken = false;
+      for (Cta& c : resident) woken |= (clustered() || &c == &resident.back()) && wake_trying(c, true);
+      if (!woken) return deadlock(resident.back());
+      idle = 0;
     }
     for (uint64_t c : sm_clock_) result_.cycles = std::max(result_.cycles, c - first_clock);
     return result_;
@@ -114,6 +119,7 @@ Cta Engine::start(uint64_t linear) {
     w.live = here == lane_count ? all_lanes : (1u << here) - 1;
     w.paths.push_back({w.live, 0, PathState::ready, 0, 0});
     w.number = k;
+    w.registers = program_.registers;
     w.global_number = cta.linear * warps + k;
     w.clock = cta.start_clock + k;
     if (program_.uses_local) w.local.resize(uint64_t{program_.local_bytes} * lane_count);
@@ -152,6 +158,7 @@ Result<bool> Engine::slice(Cta& cta) {
   if (cta.cluster) wake_for_cluster(cta);
   for (bool again = true; again && back_branches < cta_slice;) {
     again = false;
+    wake_trying(cta, false);
     for (Warp& w : cta.warps) {
       if (w.done()) continue;
       Turn turn;
@@ -189,6 +196,10 @@ Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
     const uint32_t guard = w.preds[i.guard.index] ^ i.guard.flip;
     s.mask = i.uniform ? guard : guard & p.mask;
     issue(w, i);
+    if (i.registers > w.registers)
+      return located(cta, w, at,
+                     {ErrorKind::device, fmt::format("R{} is used, and the warp holds {} registers a thread",
+                                                     i.registers - 1, w.registers), -1});
     if (options_.witness != nullptr)
       options_.witness->executed(w.global_number, i.pc, p.mask, i.uniform ? guard & p.mask : s.mask);
     s.next = Next::fall;

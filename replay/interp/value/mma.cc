@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
 namespace xtrace::replay::interp::value {
 namespace {
@@ -75,6 +76,27 @@ std::optional<uint32_t> hmma_16816_f32(std::span<const uint16_t, 16> a, std::spa
   }
   const uint64_t f = top >= 23 ? magnitude >> (top - 23) : magnitude << (23 - top);
   return sign | static_cast<uint32_t>(exponent + 127) << 23 | (static_cast<uint32_t>(f) & 0x7fffff);
+}
+
+void ExactSum::add(double summand) {
+  known_ &= std::isfinite(summand);
+  positive_ |= summand != 0 || !std::signbit(summand);
+  if (!known_ || summand == 0) return;
+  // No summand is a subnormal double.
+  const auto bits = std::bit_cast<uint64_t>(summand);
+  const auto exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1075;
+  unit_ = std::min(unit_, exponent + std::countr_zero(bits | 1ull << 52));
+  sum_ += summand;
+  magnitude_ += std::fabs(summand);
+}
+
+std::optional<uint32_t> ExactSum::value() const {
+  if (!known_ || !positive_) return std::nullopt;
+  if (magnitude_ == 0) return uint32_t{0};
+  if (magnitude_ >= std::ldexp(1.0, unit_ + 24)) return std::nullopt;
+  const double size = std::fabs(sum_);
+  if (size != 0 && (size < 0x1p-126 || size >= 0x1p128)) return std::nullopt;
+  return std::bit_cast<uint32_t>(static_cast<float>(sum_));
 }
 
 }  // namespace xtrace::replay::interp::value
