@@ -544,6 +544,7 @@ TEST(Effects, WarpgroupAndRegisterLimit) {
   EXPECT_FALSE(hgmma.fixed_latency);
   EXPECT_FALSE(effects(arch(90), {0x0000002e5c7c723c, 0x000fe2000000187c}, 0).async_registers);  // HMMA
   EXPECT_TRUE(effects(arch(90), {0x000000e8000079c8, 0x000fe20008000600}, 0).changes_register_limit);
+  EXPECT_EQ(effects(arch(90), {0x000000e8000079c8, 0x000fe20008000600}, 0).register_limit, 0xe8u);
   EXPECT_FALSE(hgmma.changes_register_limit);
 }
 
