@@ -11,34 +11,38 @@
 namespace xtrace::replay::interp {
 namespace {
 
-// A factor in shared memory, K contiguous, rows (of A; columns of B) of 8 together. [PTX ISA: wgmma matrix descriptor]
+// A factor in shared memory: rows of A, columns of B. Its elements of 16 bits lie in chunks of 16 bytes: 8 along K, or,
+// transposed, 8 rows. [PTX ISA: wgmma matrix descriptor, canonical layouts]
 struct Matrix {
-  uint32_t start, k_step, row_step;
+  uint32_t start, leading, stride;
   unsigned swizzle;  // 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes
+  bool transposed;
 };
-Matrix matrix_of(uint32_t low, uint32_t high) {
-  return {(low & 0x3fff) << 4, (low >> 16 & 0x3fff) << 4, (high & 0x3fff) << 4, high >> 30};
+Matrix matrix_of(uint32_t low, uint32_t high, bool transposed) {
+  return {(low & 0x3fff) << 4, (low >> 16 & 0x3fff) << 4, (high & 0x3fff) << 4, high >> 30, transposed};
 }
-// Where 8 elements of 16 bits lie, k a multiple of 8.
-uint32_t chunk_address(const Matrix& m, unsigned row, unsigned k) {
-  const uint32_t group = m.start + row / 8 * m.row_step;
-  if (m.swizzle == 0) return group + k / 8 * m.k_step + row % 8 * 16;
-  const unsigned shift = 4 - m.swizzle;  // 2^shift chunks of 16 bytes in a row
-  const uint32_t at = group + (row % 8 << (shift + 4)) + k * 2;
-  return at ^ (at >> 7 & ((1u << shift) - 1)) << 4;
+uint32_t element_address(const Matrix& m, unsigned row, unsigned k) {
+  if (m.swizzle == 0) return m.start + row / 8 * m.stride + k / 8 * m.leading + row % 8 * 16 + k % 8 * 2;
+  // Lines of `width` bytes, 8 of them together.
+  const uint32_t width = 256u >> m.swizzle;
+  const uint32_t at = m.transposed ? m.start + k / 8 * m.stride + k % 8 * width + row * 2 / width * m.leading + row * 2 % width
+                                   : m.start + row / 8 * m.stride + row % 8 * width + k * 2;
+  return at ^ (at >> 7 & (width / 16 - 1)) << 4;
 }
-bool read_rows(Step& s, const Operand* descriptor, unsigned first, unsigned rows, uint16_t (*out)[16]) {
+bool read_rows(Step& s, const Operand* descriptor, bool transposed, unsigned first, unsigned rows, uint16_t (*out)[16]) {
   const uint32_t low = s.row(descriptor[0])[0], high = s.row(descriptor[1])[0];
-  if ((high >> 17 & 7) != 0) {
-    s.fail(ErrorKind::unsupported, "a base offset in the descriptor of a matrix");
+  const Matrix m = matrix_of(low, high, transposed);
+  const bool base_offset = (high >> 17 & 7) != 0;
+  if (base_offset || (transposed && m.swizzle == 0)) {
+    s.fail(ErrorKind::unsupported, base_offset ? "a base offset in the descriptor of a matrix"
+                                               : "a transposed matrix without swizzle, which was not measured");
     return false;
   }
-  const Matrix m = matrix_of(low, high);
   for (unsigned r = 0; r < rows; ++r)
-    for (unsigned k = 0; k < 16; k += 8) {
-      const std::byte* p = shared_bytes(s, chunk_address(m, first + r, k), 16, 0);
+    for (unsigned k = 0; k < 16; ++k) {
+      const std::byte* p = shared_bytes(s, element_address(m, first + r, k), 2, 0);
       if (p == nullptr) return false;
-      std::memcpy(out[r] + k, p, 16);
+      std::memcpy(&out[r][k], p, 2);
     }
   return true;
 }
@@ -58,10 +62,10 @@ void hgmma(Step& s, const Inst& i) {
         for (unsigned k = 0; k < 2; ++k)
           a[l / 4 + 8 * (r % 2)][2 * (l % 4) + k + 8 * (r / 2)] =
               static_cast<uint16_t>(s.row(i.a[r])[l] >> (16 * k));
-  } else if (!read_rows(s, i.a, s.warp->number % 4 * 16, 16, a)) {
+  } else if (!read_rows(s, i.a, i.flag[2], s.warp->number % 4 * 16, 16, a)) {
     return;
   }
-  if (!read_rows(s, i.b, 0, i.type, b)) return;
+  if (!read_rows(s, i.b, i.flag[3], 0, i.type, b)) return;
   const bool adds = s.pred(i.pp) != 0 && i.c[0].row != s.program->layout.zero();
   for (unsigned j = 0; j < i.type / 8; ++j)
     for (unsigned r = 0; r < 4; ++r) {
@@ -89,19 +93,19 @@ void decode_hgmma(Decoder& d, Inst& i) {
   i.type = (d.take(57, 53) + 1) * 8;
   d.expect(73, 73, 0, "a sparse factor");
   i.flag[0] = d.opcode() == 0x1df0;
+  // Descriptors of A and B in four registers; those of A are not read when A stands in registers. [ptxas 13]
+  Operand descriptors[4];
+  d.urs(descriptors, i.flag[0] ? 32 : 24, 4);
+  std::copy(descriptors + 2, descriptors + 4, i.b);
   if (i.flag[0]) {
     d.gprs(i.a, 24, 4);
-    d.urs(i.b, 32, 2);
   } else {
-    Operand descriptors[4];
-    d.urs(descriptors, 24, 4);
     std::copy(descriptors, descriptors + 2, i.a);
-    std::copy(descriptors + 2, descriptors + 4, i.b);
     d.expect(72, 72, 0, "a negated factor");
-    d.expect(61, 61, 0, "a transposed factor");
+    i.flag[2] = d.flag(61);
   }
   d.expect(63, 63, 0, "a negated factor");
-  d.expect(62, 62, 0, "a transposed factor");
+  i.flag[3] = d.flag(62);
   // Accumulators are read where they are written.
   i.op = d.take(23, 16);
   const uint32_t c = d.take(71, 64);

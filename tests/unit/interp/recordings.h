@@ -1,4 +1,4 @@
-// The launches recorded on an H200 that stand in the tree.
+// The launches that stand in the tree: recorded on an H200, and a few made without one (fixtures/MANIFEST.md).
 #pragma once
 
 #include <array>
@@ -11,9 +11,9 @@
 
 namespace xtrace::interp_test {
 
-inline std::array<std::filesystem::path, 2> recordings() {
+inline std::array<std::filesystem::path, 3> recordings() {
   const auto bundles = std::filesystem::path(XTRACE_SOURCE_DIR) / "fixtures/bundles";
-  return {bundles / "kernels13-small.xtr", bundles / "hard_cases-small.xtr"};
+  return {bundles / "kernels13-small.xtr", bundles / "hard_cases-small.xtr", bundles / "hard_cases-interp.xtr"};
 }
 
 inline replay::LaunchImage recorded_launch(const std::string& kernel) {
@@ -44,7 +44,10 @@ inline const std::vector<std::string>& recorded_kernels() {
 
       "recursion",   "function_pointers", "loop_exits", "spin_lock",  "group_tiles",        "grid_sync",
       "big_shared",  "many_registers", "three_instructions", "partial_warp", "grid_3d", "half_math",
-      "launch_bounds", "cluster_shared"};
+      "launch_bounds", "cluster_shared",
+
+      "assert_holds", "async_copy", "bulk_copy", "warp_specialised", "wgmma_gemm",
+      "wgmma_layouts"};
   return names;
 }
 

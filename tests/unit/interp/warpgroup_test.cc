@@ -64,6 +64,29 @@ class Product : public testing::Test {
 
 constexpr uint64_t hgmma_lo = 0x00000000081879f0, hgmma_hi = 0x08700818;
 
+// Rows contiguous, in lines of 128, 64 or 32 bytes; further rows in further blocks.
+TEST_F(Product, OfTransposedFactors) {
+  for (unsigned swizzle = 1; swizzle < 4; ++swizzle) {
+    SCOPED_TRACE(swizzle);
+    const unsigned width = 256 >> swizzle;
+    m.cta.shared.assign(32768, std::byte{0});
+    const auto at = [&](int row, int k) {
+      const unsigned a = k * width + row * 2 / width * 16 * width + row * 2 % width;
+      return a ^ (a >> 7 & (width / 16 - 1)) << 4;
+    };
+    for (int k = 0; k < 16; ++k)
+      for (int row = 0; row < 64; ++row) {
+        write_at<uint16_t>(std::span(m.cta.shared), at(row, k), double_to_half(a(row, k)));
+        if (row < 8) write_at<uint16_t>(std::span(m.cta.shared), 16384 + at(row, k), double_to_half(b(k, row)));
+      }
+    describe(16 * width, 8 * width, swizzle);
+    m.warp.number = 2;
+    EXPECT_EQ(m.run(hgmma_lo | 3ull << 61, hgmma_hi | 8ull << 23,
+                    "HGMMA.64x8x16.F32 R24, gdesc[UR8].tnspA.tnspB, R24, !UPT"), "");
+    expect(2, 0);
+  }
+}
+
 TEST_F(Product, OfSharedMemory) {
   for (unsigned swizzle = 0; swizzle < 4; ++swizzle) {
     SCOPED_TRACE(swizzle);
@@ -93,7 +116,7 @@ TEST_F(Product, OfRegisters) {
       const int row = static_cast<int>(l / 4 + 8 * (r % 2)), k = static_cast<int>(2 * (l % 4) + 8 * (r / 2));
       return double_to_half(a(row, k)) | uint32_t{double_to_half(a(row, k + 1))} << 16;
     });
-  EXPECT_EQ(m.run(0x0000000a04187df0, 0x087008ff, "HGMMA.64x8x16.F32 R24, R4, gdesc[UR10], RZ"), "");
+  EXPECT_EQ(m.run(0x0000000804187df0, 0x087008ff, "HGMMA.64x8x16.F32 R24, R4, gdesc[UR8], RZ"), "");
   expect(0, 0);
 }
 
@@ -104,7 +127,9 @@ TEST_F(Product, RefusesWhatWasNotMeasured) {
   EXPECT_NE(m.run(hgmma_lo, hgmma_hi).find("has to be rounded"), std::string::npos);
   m.set_ur(9, 256 >> 4 | 1 << 17);
   EXPECT_NE(m.run(hgmma_lo, hgmma_hi).find("base offset"), std::string::npos);
-  EXPECT_NE(m.run(hgmma_lo | 1ull << 62, hgmma_hi).find("transposed"), std::string::npos);
+  m.set_ur(9, 256 >> 4);
+  EXPECT_NE(m.run(hgmma_lo | 1ull << 61, hgmma_hi).find("transposed"), std::string::npos);
+  EXPECT_NE(m.run(hgmma_lo | 1ull << 63, hgmma_hi).find("negated"), std::string::npos);
 }
 
 // --- registers
