@@ -162,14 +162,18 @@ void decode_exchange(Decoder& d, Inst& i) {
 }
 
 // --- UBLKCP: i.a destination, i.b source (64 bits in global memory; in shared memory the first word, and with a destination
-// there the barrier in its second one), i.c[0] size in units of 16 bytes, in its lower half.
-std::byte* piece(Step& s, const Operand (&o)[4], bool shared, uint32_t size) {
+// there the barrier in its second one), i.c[0] size in units of 16 bytes in its lower half, CTAs of .MULTICAST in its upper one.
+struct Place {
+  bool shared;
+  uint32_t low, high;
+};
+Place place(const Step& s, const Operand (&o)[4], bool shared) { return {shared, s.row(o[0])[0], s.row(o[1])[0]}; }
+std::byte* piece(Step& s, const Place& p, uint32_t size) {
   const unsigned l = first_lane(s.mask);
-  const uint32_t low = s.row(o[0])[0];
-  const uint64_t address = uint64_t{s.row(o[1])[0]} << 32 | low;
   // Aligned to 16 bytes, whatever the size.
   const auto at = [&](uint32_t offset) {
-    return shared ? cluster_bytes(s, low + offset, 16, l) : global_bytes(s, address + offset, 16, l);
+    return p.shared ? cluster_bytes(s, p.low + offset, 16, l)
+                    : global_bytes(s, (uint64_t{p.high} << 32 | p.low) + offset, 16, l);
   };
   std::byte* const first = at(0);
   std::byte* const last = first != nullptr ? at(size - 16) : nullptr;
@@ -177,26 +181,36 @@ std::byte* piece(Step& s, const Operand (&o)[4], bool shared, uint32_t size) {
     s.fail(ErrorKind::device, fmt::format("a copy of {} bytes over more than one piece of memory", size));
   return last != nullptr ? first : nullptr;
 }
-void bulk_copy(Step& s, const Inst& i) {
-  const uint32_t units = s.row(i.c[0])[0], size = (units & 0xffff) * 16;
-  if (units >> 16 != 0) return s.fail(ErrorKind::unsupported, "a set of CTAs");
-  if (size == 0) return s.fail(ErrorKind::unsupported, "a copy of no bytes, which was not measured");
-  const std::byte* from = piece(s, i.b, i.flag[1], size);
-  std::byte* to = piece(s, i.a, i.flag[0], size);
-  if (s.faulted || from == nullptr || to == nullptr) return;
-  std::memmove(to, from, size);
+void copy_to(Step& s, const std::byte* from, const Place& to, uint32_t size) {
+  std::byte* p = piece(s, to, size);
+  if (s.faulted || p == nullptr) return;
+  std::memmove(p, from, size);
   const unsigned l = first_lane(s.mask);
-  if (i.flag[0])
-    change_barrier(s, cluster_bytes(s, s.row(i.a[1])[0], 8, l), {0, -static_cast<int32_t>(size)}, l);
+  if (to.shared) change_barrier(s, cluster_bytes(s, to.high, 8, l), {0, -static_cast<int32_t>(size)}, l);
+}
+void bulk_copy(Step& s, const Inst& i) {
+  const uint32_t units = s.row(i.c[0])[0], size = (units & 0xffff) * 16, ctas = units >> 16;
+  if (size == 0) return s.fail(ErrorKind::unsupported, "a copy of no bytes, which was not measured");
+  if (!i.flag[2] && ctas != 0) return s.fail(ErrorKind::unsupported, "a size of more than 16 bits");
+  const std::byte* from = piece(s, place(s, i.b, i.flag[1]), size);
+  Place to = place(s, i.a, i.flag[0]);
+  if (s.faulted) return;
+  if (!i.flag[2]) return copy_to(s, from, to, size);
+  // To the same offset of every CTA, on the barrier at the same offset there.
+  for (uint32_t m = ctas; m != 0 && !s.faulted; m &= m - 1) {
+    const uint32_t rank = first_lane(m) << rank_shift, offset = window_bytes - 1;
+    copy_to(s, from, {true, (to.low & offset) | rank, (to.high & offset) | rank}, size);
+  }
 }
 void decode_bulk_copy(Decoder& d, Inst& i) {
   i.flag[0] = d.flag(73);
   i.flag[1] = d.flag(74);
   if (!i.flag[0] && !i.flag[1]) d.refuse("a copy from global to global memory");
+  i.flag[2] = d.flag(75);
+  if (i.flag[2] && !i.flag[0]) d.refuse(".MULTICAST to global memory");
   d.urs(i.a, 32, 2);
   d.urs(i.b, 24, 2);
   d.urs(i.c, 64, 1);
-  d.expect(75, 75, 0, ".MULTICAST");
   if (d.flag(76)) d.hint(45, 40);  // a cache policy
   d.hint(82, 81);                  // prefetch size
   d.expect(83, 83, 0, ".SEQUENCED");

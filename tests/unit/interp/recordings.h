@@ -46,7 +46,7 @@ inline const std::vector<std::string>& recorded_kernels() {
       "big_shared",  "many_registers", "three_instructions", "partial_warp", "grid_3d", "half_math",
       "launch_bounds", "cluster_shared",
 
-      "assert_holds", "async_copy", "bulk_copy", "warp_specialised", "wgmma_gemm",
+      "assert_holds", "async_copy", "bulk_copy", "cluster_copy", "warp_specialised", "wgmma_gemm",
       "wgmma_layouts"};
   return names;
 }
