@@ -60,8 +60,8 @@ struct Code {
   InstIndex index(uint32_t pc) const { return pc / sass::inst_bytes; }
   uint32_t bytes() const { return pc(static_cast<InstIndex>(insts.size())); }
 
-  // Instructions that may execute next after i, each once, jumps and returns included. Calls lead to the callee only; returns lead
-  // to every return point of every call of that function.
+  // Instructions that may execute next after i, each once, jumps and returns included. Calls lead to the callee only;
+  // returns lead to every return point of every call of that function.
   std::vector<InstIndex> successors(InstIndex i) const;
 };
 

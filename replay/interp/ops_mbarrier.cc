@@ -1,7 +1,7 @@
 // Barriers in shared memory (mbarrier), bulk copies that complete on them, and what orders the two.
 //
-// A copy is made at once, and at once it is complete: its bytes must not be read, nor its source be written, before it is
-// waited for, so no correct kernel can tell.
+// A copy is made at once, and at once it is complete: its bytes must not be read, nor its source be written,
+// before it is waited for, so no correct kernel can tell.
 #include "replay/interp/address.h"
 #include "replay/interp/op_table.h"
 #include "replay/interp/paths.h"
@@ -16,23 +16,24 @@ void change_barrier(Step& s, std::byte* p, const value::MbarrierChange& by, unsi
   uint64_t state;
   std::memcpy(&state, p, sizeof state);
   if (!value::change(state, by))
-    return s.fail(ErrorKind::device,
-                  fmt::format("a count of the barrier leaves its range: state {:#018x}, {} arrivals, {} bytes", state,
-                              by.arrivals, by.bytes),
-                  static_cast<int>(lane));
+    return s.fail(
+        ErrorKind::device,
+        fmt::format("a count of the barrier leaves its range: state {:#018x}, {} arrivals, {} bytes", state,
+                    by.arrivals, by.bytes),
+        static_cast<int>(lane));
   std::memcpy(p, &state, sizeof state);
   s.cta->event_clock = std::max(s.cta->event_clock, s.warp->clock);
 }
 
-// --- SYNCS.ARRIVE: which of its two counts the register gives. Bits 86:84, by what ptxas 13 makes of mbarrier.arrive
-// (.expect_tx), mbarrier.expect_tx, mbarrier.complete_tx and cp.async.mbarrier.arrive.
+// --- SYNCS.ARRIVE: what arrives, and which of its two counts the register gives. Bits 86:84. [what ptxas 13
+// makes of the instructions of PTX behind each]
 enum Arrival : uint32_t {
-  one_and_bytes = 0,      // arrive.expect_tx
-  one = 1,                // .A1T0: arrive
-  one_more_awaited = 2,   // .A0TR alone, with RZ: in front of cp.async.mbarrier.arrive
-  bytes = 3,              // .A1T0.A0TR: expect_tx
-  bytes_came = 4,         // .ART0: complete_tx
-  several = 5,            // .A1T0.ART0: arrive with a count
+  one_and_bytes = 0,     // arrive.expect_tx
+  one = 1,               // .A1T0: arrive
+  one_more_awaited = 2,  // .A0TR alone, with RZ: in front of cp.async.mbarrier.arrive
+  bytes = 3,             // .A1T0.A0TR: expect_tx
+  bytes_came = 4,        // .ART0: complete_tx
+  several = 5,           // .A1T0.ART0: arrive with a count
 };
 value::MbarrierChange change_of(uint32_t arrival, uint32_t v, bool drop) {
   const auto n = static_cast<int32_t>(v);
@@ -106,8 +107,8 @@ void decode_arrives(Decoder& d, Inst& i) {
   i.exec = arrives;
 }
 
-// --- SYNCS.PHASECHK: whether the phase whose parity is bit 31 of the register is over. .TRYWAIT may wait for it; here it
-// does until nothing else in the CTA can go on.
+// --- SYNCS.PHASECHK: whether the phase whose parity is bit 31 of the register is over. .TRYWAIT may wait for
+// it; here it does until nothing else in the CTA can go on.
 void phase_check(Step& s, const Inst& i) {
   const Plain b(s, i.b[0]);
   const unsigned first = first_lane(s.mask);
@@ -161,13 +162,16 @@ void decode_exchange(Decoder& d, Inst& i) {
   i.exec = syncs_exchange;
 }
 
-// --- UBLKCP: i.a destination, i.b source (64 bits in global memory; in shared memory the first word, and with a destination
-// there the barrier in its second one), i.c[0] size in units of 16 bytes in its lower half, CTAs of .MULTICAST in its upper one.
+// --- UBLKCP: i.a destination, i.b source (64 bits in global memory; in shared memory the first word, and
+// with a destination there the barrier in its second one), i.c[0] size in units of 16 bytes in its lower
+// half, CTAs of .MULTICAST in its upper one.
 struct Place {
   bool shared;
   uint32_t low, high;
 };
-Place place(const Step& s, const Operand (&o)[4], bool shared) { return {shared, s.row(o[0])[0], s.row(o[1])[0]}; }
+Place place(const Step& s, const Operand (&o)[4], bool shared) {
+  return {shared, s.row(o[0])[0], s.row(o[1])[0]};
+}
 std::byte* piece(Step& s, const Place& p, uint32_t size) {
   const unsigned l = first_lane(s.mask);
   // Aligned to 16 bytes, whatever the size.
@@ -231,11 +235,11 @@ void decode_order(Decoder& d, Inst& i) {
 }
 
 constexpr Op ops[] = {
-    {"SYNCS.ARRIVE", 0x1a7, decode_arrive},     {"SYNCS.PHASECHK", 0x1a7, decode_phase_check},
-    {"SYNCS.EXCH", 0x1b2, decode_exchange},     {"SYNCS.CCTL", 0x1b1, decode_order},
-    {"ARRIVES", 0x1b0, decode_arrives},         {"FENCE", 0x1c6, decode_order},
-    {"UBLKCP", 0x1ba, decode_bulk_copy},        {"UTMACMDFLUSH", 0x1b7, decode_order},
-    {"UTMALDG", 0x1b4, decode_tensor_map},      {"UTMASTG", 0x1b5, decode_tensor_map},
+    {"SYNCS.ARRIVE", 0x1a7, decode_arrive}, {"SYNCS.PHASECHK", 0x1a7, decode_phase_check},
+    {"SYNCS.EXCH", 0x1b2, decode_exchange}, {"SYNCS.CCTL", 0x1b1, decode_order},
+    {"ARRIVES", 0x1b0, decode_arrives},     {"FENCE", 0x1c6, decode_order},
+    {"UBLKCP", 0x1ba, decode_bulk_copy},    {"UTMACMDFLUSH", 0x1b7, decode_order},
+    {"UTMALDG", 0x1b4, decode_tensor_map},  {"UTMASTG", 0x1b5, decode_tensor_map},
     {"UTMAREDG", 0x1b6, decode_tensor_map},
 };
 

@@ -1,7 +1,8 @@
-// What warpgroups do: products of matrices whose factors lie in shared memory, and registers that move from warp to warp.
+// What warpgroups do: products of matrices whose factors lie in shared memory, and registers that move from
+// warp to warp.
 //
-// A product is formed at once: its registers must not be touched before it is waited for, so no correct kernel can tell. Each
-// warp forms its own 16 of the 64 rows.
+// A product is formed at once: its registers must not be touched before it is waited for, so no correct
+// kernel can tell. Each warp forms its own 16 of the 64 rows.
 #include "replay/interp/address.h"
 #include "replay/interp/op_table.h"
 #include "replay/interp/paths.h"
@@ -11,8 +12,8 @@
 namespace xtrace::replay::interp {
 namespace {
 
-// A factor in shared memory: rows of A, columns of B. Its elements of 16 bits lie in chunks of 16 bytes: 8 along K, or,
-// transposed, 8 rows. [PTX ISA: wgmma matrix descriptor, canonical layouts]
+// A factor in shared memory: rows of A, columns of B. Its elements of 16 bits lie in chunks of 16 bytes: 8
+// along K, or, transposed, 8 rows. [PTX ISA: wgmma matrix descriptor, canonical layouts]
 struct Matrix {
   uint32_t start, leading, stride;
   unsigned swizzle;  // 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes
@@ -25,17 +26,20 @@ uint32_t element_address(const Matrix& m, unsigned row, unsigned k) {
   if (m.swizzle == 0) return m.start + row / 8 * m.stride + k / 8 * m.leading + row % 8 * 16 + k % 8 * 2;
   // Lines of `width` bytes, 8 of them together.
   const uint32_t width = 256u >> m.swizzle;
-  const uint32_t at = m.transposed ? m.start + k / 8 * m.stride + k % 8 * width + row * 2 / width * m.leading + row * 2 % width
+  const uint32_t at = m.transposed ? m.start + k / 8 * m.stride + k % 8 * width +
+                                         row * 2 / width * m.leading + row * 2 % width
                                    : m.start + row / 8 * m.stride + row % 8 * width + k * 2;
   return at ^ (at >> 7 & (width / 16 - 1)) << 4;
 }
-bool read_rows(Step& s, const Operand* descriptor, bool transposed, unsigned first, unsigned rows, uint16_t (*out)[16]) {
+bool read_rows(Step& s, const Operand* descriptor, bool transposed, unsigned first, unsigned rows,
+               uint16_t (*out)[16]) {
   const uint32_t low = s.row(descriptor[0])[0], high = s.row(descriptor[1])[0];
   const Matrix m = matrix_of(low, high, transposed);
   const bool base_offset = (high >> 17 & 7) != 0;
   if (base_offset || (transposed && m.swizzle == 0)) {
-    s.fail(ErrorKind::unsupported, base_offset ? "a base offset in the descriptor of a matrix"
-                                               : "a transposed matrix without swizzle, which was not measured");
+    s.fail(ErrorKind::unsupported, base_offset
+                                       ? "a base offset in the descriptor of a matrix"
+                                       : "a transposed matrix without swizzle, which was not measured");
     return false;
   }
   for (unsigned r = 0; r < rows; ++r)
@@ -112,7 +116,8 @@ void decode_hgmma(Decoder& d, Inst& i) {
   if (c != i.op && c != 255) d.refuse("an accumulator in other registers than the result");
   i.c[0].row = c == 255 ? d.program().layout.zero() : static_cast<int32_t>(c);
   if (i.op + i.type / 2 > d.program().layout.gprs)
-    d.refuse(fmt::format("R{} is beyond the {} registers of the kernel", i.op + i.type / 2 - 1, d.program().layout.gprs));
+    d.refuse(fmt::format("R{} is beyond the {} registers of the kernel", i.op + i.type / 2 - 1,
+                         d.program().layout.gprs));
   const uint32_t scale = d.take(90, 87);  // UPT reads as 0
   i.pp.index = static_cast<uint8_t>(upt - (scale & 7));
   i.pp.flip = (scale & 8) != 0 ? ~0u : 0;

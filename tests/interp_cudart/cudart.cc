@@ -1,5 +1,6 @@
-// The part of CUDA's runtime that the programs in fixtures/ use, on the CPU interpreter: linked with such a program in place of
-// cudart, every launch of it is executed on the CPU, and the program checks the results against its references.
+// The part of CUDA's runtime that the programs in fixtures/ use, on the CPU interpreter: linked with such a
+// program in place of cudart, every launch of it is executed on the CPU, and the program checks the results
+// against its references.
 //
 // With XTRACE_BUNDLE=<directory> the launches are kept there as `xtrace record` would keep them.
 #include <cuda_runtime_api.h>
@@ -73,7 +74,8 @@ struct Runtime {
       must(Status(bad_input("no {} bytes of device memory at {:#x}", size, address)));
     return it->second.bytes.data() + (address - it->first);
   }
-  cudaError_t launch(const void* function, dim3 grid, dim3 block, void** args, size_t shared, bool cooperative);
+  cudaError_t launch(const void* function, dim3 grid, dim3 block, void** args, size_t shared,
+                     bool cooperative);
   void keep(replay::LaunchImage launch);
   void end();
 };
@@ -87,11 +89,13 @@ Dim3 cluster_of(const cubin::Image& image, const cubin::KernelInfo& kernel) {
   constexpr uint8_t cta_per_cluster = 0x3d;
   if (kernel.info_section)
     for (const cubin::InfoRecord& r : must(image.info_records(*kernel.info_section)))
-      if (r.attribute == cta_per_cluster && r.payload.size() == 12) return must(read_at<Dim3>(r.payload, 0, "cluster"));
+      if (r.attribute == cta_per_cluster && r.payload.size() == 12)
+        return must(read_at<Dim3>(r.payload, 0, "cluster"));
   return {0, 0, 0};
 }
 
-cudaError_t Runtime::launch(const void* function, dim3 grid, dim3 block, void** args, size_t shared, bool cooperative) {
+cudaError_t Runtime::launch(const void* function, dim3 grid, dim3 block, void** args, size_t shared,
+                            bool cooperative) {
   const Function& f = functions.at(function);
   const cubin::Image image = must(cubin::Image::parse(*f.module));
   const cubin::KernelInfo kernel = must(cubin::kernel_info(image, f.name));
@@ -195,7 +199,8 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind k
     return cudaErrorNotSupported;
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t size, size_t offset, cudaMemcpyKind) {
+cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t size, size_t offset,
+                               cudaMemcpyKind) {
   std::memcpy(runtime().bytes_at(runtime().variables.at(symbol) + offset, size), from, size);
   return cudaSuccess;
 }
@@ -214,9 +219,12 @@ cudaError_t cudaDeviceReset() {
   runtime().end();
   return cudaSuccess;
 }
-const char* cudaGetErrorName(cudaError_t e) { return e == cudaErrorLaunchFailure ? "launch failed" : "not supported"; }
+const char* cudaGetErrorName(cudaError_t e) {
+  return e == cudaErrorLaunchFailure ? "launch failed" : "not supported";
+}
 const char* cudaGetErrorString(cudaError_t) { return "on the CPU interpreter"; }
-cudaError_t cudaLaunchCooperativeKernel(const void* f, dim3 grid, dim3 block, void** args, size_t shared, cudaStream_t) {
+cudaError_t cudaLaunchCooperativeKernel(const void* f, dim3 grid, dim3 block, void** args, size_t shared,
+                                        cudaStream_t) {
   return runtime().launch(f, grid, block, args, shared, true);
 }
 
@@ -234,15 +242,18 @@ void** __cudaRegisterFatBinary(void* wrapper) {
   const xtrace::ByteView file(fatbin, header + size);
   xtrace::Bytes& module = runtime().modules[wrapper];
   for (const auto& entry : xtrace::must(xtrace::cubin::fatbin_entries(file)))
-    if (entry.kind == xtrace::cubin::FatbinEntry::Kind::cubin) module = xtrace::must(xtrace::cubin::unwrap(file, entry));
+    if (entry.kind == xtrace::cubin::FatbinEntry::Kind::cubin)
+      module = xtrace::must(xtrace::cubin::unwrap(file, entry));
   return reinterpret_cast<void**>(&module);
 }
 void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void**) {}
-void __cudaRegisterFunction(void** module, const char* host, char*, const char* name, int, void*, void*, void*, void*, int*) {
+void __cudaRegisterFunction(void** module, const char* host, char*, const char* name, int, void*, void*,
+                            void*, void*, int*) {
   runtime().functions[host] = {reinterpret_cast<const xtrace::Bytes*>(module), name};
 }
-void __cudaRegisterVar(void** handle, char* host, char*, const char* name, int, size_t size, int constant, int) {
+void __cudaRegisterVar(void** handle, char* host, char*, const char* name, int, size_t size, int constant,
+                       int) {
   const auto* module = reinterpret_cast<const xtrace::Bytes*>(handle);
   const uint64_t at = runtime().variables[host] = runtime().allocate(size);
   runtime().memory[at].variable = {name, constant != 0, module};
@@ -269,7 +280,8 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
   *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(function));
   return cudaSuccess;
 }
-cudaError_t __cudaLaunchKernel(cudaKernel_t f, dim3 grid, dim3 block, void** args, size_t shared, cudaStream_t) {
+cudaError_t __cudaLaunchKernel(cudaKernel_t f, dim3 grid, dim3 block, void** args, size_t shared,
+                               cudaStream_t) {
   return runtime().launch(f, grid, block, args, shared, false);
 }
 }

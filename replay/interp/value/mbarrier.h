@@ -13,9 +13,9 @@
 namespace xtrace::replay::interp::value {
 
 struct MbarrierChange {
-  int32_t arrivals = 0;    // that have come; -1: one more is awaited
-  int32_t bytes = 0;       // that are awaited from now on; negative: that have come
-  uint32_t dropped = 0;    // arrivals that later phases do not have
+  int32_t arrivals = 0;  // that have come; -1: one more is awaited
+  int32_t bytes = 0;     // that are awaited from now on; negative: that have come
+  uint32_t dropped = 0;  // arrivals that later phases do not have
 };
 
 // False: a count leaves its range, and nothing is changed.

@@ -45,7 +45,9 @@ inline sass::RawInst branch_word(uint64_t lo, uint64_t hi, uint32_t pc, int64_t 
   const auto low = static_cast<uint64_t>(distance) & 0xff, rest = static_cast<uint64_t>(distance >> 8);
   return word(lo | low << 16 | rest << 34, hi | (rest >> 30 & 0x3ffff));
 }
-inline sass::RawInst global_address_high(Gpr d) { return enc::mov_imm(d, static_cast<uint32_t>(cells >> 32)); }
+inline sass::RawInst global_address_high(Gpr d) {
+  return enc::mov_imm(d, static_cast<uint32_t>(cells >> 32));
+}
 
 class EngineTest : public testing::Test {
  protected:

@@ -72,18 +72,23 @@ class MbarrierWords : public testing::Test {
 };
 
 TEST_F(MbarrierWords, ArriveInEveryForm) {
-  EXPECT_EQ(after(0x000000ff050879a7, 0x0810003f, "SYNCS.ARRIVE.TRANS64.A1T0 R8, [R5+URZ], RZ", 7), changed({1}));
+  EXPECT_EQ(after(0x000000ff050879a7, 0x0810003f, "SYNCS.ARRIVE.TRANS64.A1T0 R8, [R5+URZ], RZ", 7),
+            changed({1}));
   EXPECT_EQ(m.r(8)[0], static_cast<uint32_t>(initial(3)));
   EXPECT_EQ(m.r(9)[0], static_cast<uint32_t>(initial(3) >> 32)) << "the state before";
-  EXPECT_EQ(after(0x0000000605ff79a7, 0x0800003f, "SYNCS.ARRIVE.TRANS64 RZ, [R5+URZ], R6", 48), changed({1, 48}));
-  EXPECT_EQ(after(0x0000000605ff79a7, 0x0850003f, "SYNCS.ARRIVE.TRANS64.A1T0.ART0 RZ, [R5+URZ], R6", 2), changed({2}));
+  EXPECT_EQ(after(0x0000000605ff79a7, 0x0800003f, "SYNCS.ARRIVE.TRANS64 RZ, [R5+URZ], R6", 48),
+            changed({1, 48}));
+  EXPECT_EQ(after(0x0000000605ff79a7, 0x0850003f, "SYNCS.ARRIVE.TRANS64.A1T0.ART0 RZ, [R5+URZ], R6", 2),
+            changed({2}));
   EXPECT_EQ(after(0x0000000605ff79a7, 0x0830043f, "SYNCS.ARRIVE.TRANS64.RED.A1T0.A0TR RZ, [R5+URZ], R6", 48),
             changed({0, 48}));
   EXPECT_EQ(after(0x0000000605ff79a7, 0x0840043f, "SYNCS.ARRIVE.TRANS64.RED.ART0 RZ, [R5+URZ], R6", 48),
             changed({0, -48}));
-  EXPECT_EQ(after(0x000000ff05ff79a7, 0x0820043f, "SYNCS.ARRIVE.TRANS64.RED.A0TR RZ, [R5+URZ], RZ", 0), changed({-1}));
-  EXPECT_EQ(after(0x0000000605ff79a7, 0x0850083f, "SYNCS.ARRIVE.TRANS64.OPTOUT.A1T0.ART0 RZ, [R5+URZ], R6", 2),
-            changed({2, 0, 2}));
+  EXPECT_EQ(after(0x000000ff05ff79a7, 0x0820043f, "SYNCS.ARRIVE.TRANS64.RED.A0TR RZ, [R5+URZ], RZ", 0),
+            changed({-1}));
+  EXPECT_EQ(
+      after(0x0000000605ff79a7, 0x0850083f, "SYNCS.ARRIVE.TRANS64.OPTOUT.A1T0.ART0 RZ, [R5+URZ], R6", 2),
+      changed({2, 0, 2}));
   EXPECT_EQ(after(0x00000000050079b0, 0x08000abf, nullptr, 0), changed({1})) << "ARRIVES.LDGSTSBAR";
   // Every lane arrives.
   put(initial(32));
@@ -144,10 +149,13 @@ TEST_F(MbarrierWords, BulkCopies) {
 sass::RawInst exchange(unsigned address, unsigned value) {
   return word(uint64_t{value} << 32 | address << 24 | 0x3f75b2, 0x08000100);
 }
-sass::RawInst arrive(Gpr address) { return word(0x000000ff00ff79a7 | uint64_t{address.index} << 24, 0x0810003f); }
+sass::RawInst arrive(Gpr address) {
+  return word(0x000000ff00ff79a7 | uint64_t{address.index} << 24, 0x0810003f);
+}
 // .TRYWAIT of the phase with the parity of R<p>, on [R<a>].
 sass::RawInst try_wait(Pred to, Gpr a, Gpr p) {
-  return word(uint64_t{p.index} << 32 | uint64_t{a.index} << 24 | 0x75a7, 0x0800017f | uint64_t{to.index} << 17);
+  return word(uint64_t{p.index} << 32 | uint64_t{a.index} << 24 | 0x75a7,
+              0x0800017f | uint64_t{to.index} << 17);
 }
 
 // Warp 0 waits for the arrival of warp 1 and then reads what it wrote; the wait is executed once.

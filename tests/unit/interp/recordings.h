@@ -1,4 +1,5 @@
-// The launches that stand in the tree: recorded on an H200, and a few made without one (fixtures/MANIFEST.md).
+// The launches that stand in the tree: recorded on an H200, and a few made without one
+// (fixtures/MANIFEST.md).
 #pragma once
 
 #include <array>
@@ -13,7 +14,8 @@ namespace xtrace::interp_test {
 
 inline std::array<std::filesystem::path, 3> recordings() {
   const auto bundles = std::filesystem::path(XTRACE_SOURCE_DIR) / "fixtures/bundles";
-  return {bundles / "kernels13-small.xtr", bundles / "hard_cases-small.xtr", bundles / "hard_cases-interp.xtr"};
+  return {bundles / "kernels13-small.xtr", bundles / "hard_cases-small.xtr",
+          bundles / "hard_cases-interp.xtr"};
 }
 
 inline replay::LaunchImage recorded_launch(const std::string& kernel) {
@@ -38,16 +40,16 @@ inline std::vector<std::string> cubin_kernels(ByteView cubin) {
 // In the order of the recordings: the thirteen kernels, then the hard cases.
 inline const std::vector<std::string>& recorded_kernels() {
   static const std::vector<std::string> names = {
-      "saxpy",       "transpose_tiled", "reduce_sum", "histogram",    "sgemm",
-      "wmma_gemm",   "spmv_csr",        "warp_scan",  "device_calls", "switch_table",
-      "double_math", "constant_global", "collatz",
+      "saxpy",        "transpose_tiled",   "reduce_sum",     "histogram",          "sgemm",
+      "wmma_gemm",    "spmv_csr",          "warp_scan",      "device_calls",       "switch_table",
+      "double_math",  "constant_global",   "collatz",
 
-      "recursion",   "function_pointers", "loop_exits", "spin_lock",  "group_tiles",        "grid_sync",
-      "big_shared",  "many_registers", "three_instructions", "partial_warp", "grid_3d", "half_math",
-      "launch_bounds", "cluster_shared",
+      "recursion",    "function_pointers", "loop_exits",     "spin_lock",          "group_tiles",
+      "grid_sync",    "big_shared",        "many_registers", "three_instructions", "partial_warp",
+      "grid_3d",      "half_math",         "launch_bounds",  "cluster_shared",
 
-      "assert_holds", "async_copy", "bulk_copy", "cluster_copy", "warp_specialised", "wgmma_gemm",
-      "wgmma_layouts"};
+      "assert_holds", "async_copy",        "bulk_copy",      "cluster_copy",       "warp_specialised",
+      "wgmma_gemm",   "wgmma_layouts"};
   return names;
 }
 

@@ -26,8 +26,8 @@ TEST(Warpgroup, ExactSums) {
   EXPECT_EQ(sum({INFINITY}), std::nullopt);
 }
 
-// A and B in shared memory, 8 columns: element (row, k) of A is row + 2 k, of B (k, column) is k - column. `place` gives the
-// offset of 8 elements from k on.
+// A and B in shared memory, 8 columns: element (row, k) of A is row + 2 k, of B (k, column) is k - column.
+// `place` gives the offset of 8 elements from k on.
 class Product : public testing::Test {
  protected:
   static int a(int row, int k) { return row + 2 * k; }
@@ -38,7 +38,8 @@ class Product : public testing::Test {
     for (int row = 0; row < 64; ++row)
       for (int k = 0; k < 16; ++k) {
         const auto put = [&](unsigned from, int v) {
-          write_at<uint16_t>(std::span(m.cta.shared), from + place(row, k / 8) + k % 8 * 2, double_to_half(v));
+          write_at<uint16_t>(std::span(m.cta.shared), from + place(row, k / 8) + k % 8 * 2,
+                             double_to_half(v));
         };
         put(0, a(row, k));
         if (row < 8) put(16384, b(k, row));
@@ -53,7 +54,8 @@ class Product : public testing::Test {
   void expect(unsigned warp, int more) {
     for (unsigned l = 0; l < 32; ++l)
       for (unsigned r = 0; r < 4; ++r) {
-        const int row = static_cast<int>(16 * warp + l / 4 + 8 * (r / 2)), column = static_cast<int>(2 * (l % 4) + r % 2);
+        const int row = static_cast<int>(16 * warp + l / 4 + 8 * (r / 2)),
+                  column = static_cast<int>(2 * (l % 4) + r % 2);
         int sum = more;
         for (int k = 0; k < 16; ++k) sum += a(row, k) * b(k, column);
         EXPECT_EQ(m.r(24 + r)[l], bits32(static_cast<float>(sum))) << "row " << row << " column " << column;
@@ -77,12 +79,14 @@ TEST_F(Product, OfTransposedFactors) {
     for (int k = 0; k < 16; ++k)
       for (int row = 0; row < 64; ++row) {
         write_at<uint16_t>(std::span(m.cta.shared), at(row, k), double_to_half(a(row, k)));
-        if (row < 8) write_at<uint16_t>(std::span(m.cta.shared), 16384 + at(row, k), double_to_half(b(k, row)));
+        if (row < 8)
+          write_at<uint16_t>(std::span(m.cta.shared), 16384 + at(row, k), double_to_half(b(k, row)));
       }
     describe(16 * width, 8 * width, swizzle);
     m.warp.number = 2;
     EXPECT_EQ(m.run(hgmma_lo | 3ull << 61, hgmma_hi | 8ull << 23,
-                    "HGMMA.64x8x16.F32 R24, gdesc[UR8].tnspA.tnspB, R24, !UPT"), "");
+                    "HGMMA.64x8x16.F32 R24, gdesc[UR8].tnspA.tnspB, R24, !UPT"),
+              "");
     expect(2, 0);
   }
 }
@@ -135,7 +139,7 @@ TEST_F(Product, RefusesWhatWasNotMeasured) {
 // --- registers
 
 sass::RawInst release(uint32_t n) { return word(uint64_t{n} << 32 | 0x79c8, 0x080e0500); }
-sass::RawInst try_alloc(uint32_t n) { return word(uint64_t{n} << 32 | 0x79c8, 0x08000600); }   // UP0
+sass::RawInst try_alloc(uint32_t n) { return word(uint64_t{n} << 32 | 0x79c8, 0x08000600); }  // UP0
 
 class RegisterTest : public EngineTest {
  protected:
@@ -155,7 +159,8 @@ class RegisterTest : public EngineTest {
   }
 };
 
-// Warp 0 wants 32 registers and gets them when warp 1 has given 8 away; neither may use what it does not hold.
+// Warp 0 wants 32 registers and gets them when warp 1 has given 8 away; neither may use what it does not
+// hold.
 TEST_F(RegisterTest, MoveBetweenWarps) {
   launch.record.block = {64, 1, 1};
   const Gpr tid{0};
