@@ -34,7 +34,8 @@ bool in_section(const Code& code, int64_t target) {
   return target >= 0 && target % sass::inst_bytes == 0 && target < code.bytes();
 }
 
-// Successors without crossing calls and returns: a call falls through to its return point.
+// Successors without crossing calls and returns: a call falls through to its return point. Each once: tables repeat their
+// targets, and a branch may lead to the next instruction.
 Result<std::vector<InstIndex>> local_successors(const Code& code, InstIndex i) {
   const Effects& fx = code.insts[i].fx;
   std::vector<InstIndex> next;
@@ -54,7 +55,10 @@ Result<std::vector<InstIndex>> local_successors(const Code& code, InstIndex i) {
   if (fx.flow == Flow::branch_indirect)
     for (const JumpTable& t : code.jump_tables)
       if (t.brx == i) next.insert(next.end(), t.targets.begin(), t.targets.end());
-  return next;
+  std::vector<InstIndex> once;
+  for (InstIndex n : next)
+    if (std::find(once.begin(), once.end(), n) == once.end()) once.push_back(n);
+  return once;
 }
 
 // Everything reachable from `entry` inside one function; checks what can be refused on the way.

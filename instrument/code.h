@@ -15,6 +15,9 @@ namespace xtrace::instrument {
 
 using InstIndex = uint32_t;   // instruction number in the section: pc / 16
 
+// The two registers that the count includes and no instruction may use [measured H200].
+constexpr uint32_t reserved_registers = 2;
+
 struct CodeInst {
   sass::RawInst raw;
   sass::Effects fx;
@@ -57,8 +60,8 @@ struct Code {
   InstIndex index(uint32_t pc) const { return pc / sass::inst_bytes; }
   uint32_t bytes() const { return pc(static_cast<InstIndex>(insts.size())); }
 
-  // Instructions that may execute next after i, jumps and returns included. Calls lead to the callee only; returns lead
-  // to every return point of every call of that function.
+  // Instructions that may execute next after i, each once, jumps and returns included. Calls lead to the callee only;
+  // returns lead to every return point of every call of that function.
   std::vector<InstIndex> successors(InstIndex i) const;
 };
 

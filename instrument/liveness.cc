@@ -45,6 +45,37 @@ std::vector<std::vector<InstIndex>> predecessors(const Code& code) {
 Liveness::Liveness(const Code& code) {
   find_live(code);
   find_pending(code);
+  find_held(code);
+}
+
+void Liveness::find_held(const Code& code) {
+  constexpr uint32_t unlimited = 256;
+  const auto n = static_cast<InstIndex>(code.insts.size());
+  held_.assign(n, unlimited);
+  const auto limit = [&](InstIndex i) {
+    const Effects& fx = code.insts[i].fx;
+    return code.reachable[i] && fx.changes_register_limit ? std::min(fx.register_limit, unlimited) : unlimited;
+  };
+  std::vector<uint32_t> earlier(n, unlimited), later(n, unlimited);
+  bool again = std::any_of(code.insts.begin(), code.insts.end(),
+                           [](const CodeInst& i) { return i.fx.changes_register_limit; });
+  while (again) {
+    again = false;
+    const auto lower = [&](uint32_t& to, uint32_t from) {
+      again |= from < to;
+      to = std::min(to, from);
+    };
+    for (InstIndex i = 0; i < n; ++i) {
+      if (!code.reachable[i]) continue;
+      for (InstIndex s : code.successors(i)) lower(earlier[s], std::min(earlier[i], limit(i)));
+    }
+    for (InstIndex i = n; i-- > 0;) {
+      if (!code.reachable[i]) continue;
+      lower(later[i], limit(i));
+      for (InstIndex s : code.successors(i)) lower(later[i], later[s]);
+    }
+  }
+  for (InstIndex i = 0; i < n; ++i) held_[i] = std::min(earlier[i], later[i]);
 }
 
 void Liveness::find_live(const Code& code) {
@@ -205,7 +236,8 @@ sass::RegSet Liveness::writable_between(InstIndex from, InstIndex to, uint32_t l
 
 sass::RegSet Liveness::writable_before(InstIndex i, uint32_t limit) const {
   RegSet r = ~(live_in_[i].gpr | pending_[i] | poisoned_);
-  for (uint32_t reg = limit; reg < 256; ++reg) r.reset(reg);
+  const uint32_t held = held_[i] < 256 ? held_[i] - std::min(held_[i], reserved_registers) : 256;
+  for (uint32_t reg = std::min(limit, held); reg < 256; ++reg) r.reset(reg);
   return r;
 }
 

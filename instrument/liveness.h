@@ -7,6 +7,8 @@
 //                  that a later instruction of the same queue set: the rule that vendor code itself keeps (sass.md 5.3:
 //                  256,720 pairs of the memory queue, 2 exceptions). Late readers of other units count by their own
 //                  scoreboard only, and poison their sources for the whole kernel when they have none
+//   registers held where the kernel gives registers away (setmaxnreg): the fewest that it may hold there or, as a store may
+//                  still be reading them, later on. Those that it takes are not counted: the taking may fail
 //   dead results   registers written by an instruction whose result nobody reads (the high half of an IMAD.WIDE, say): the
 //                  write may still be in flight, until its scoreboard was waited for or its latency has passed
 #pragma once
@@ -30,7 +32,7 @@ class Liveness {
 
   // Live immediately before instruction i.
   const LiveSet& before(InstIndex i) const { return live_in_[i]; }
-  // Vector registers that a probe placed immediately before i may write: dead, no pending late read, no result in
+  // Vector registers that a probe placed immediately before i may write: dead, held, no pending late read, no result in
   // flight. Only registers below `limit`.
   sass::RegSet writable_before(InstIndex i, uint32_t limit) const;
   // The same at every point "immediately before i" for i in [from, to].
@@ -55,10 +57,12 @@ class Liveness {
   sass::RegSet dead_results(const Code& code, InstIndex i) const;
   void find_live(const Code& code);
   void find_pending(const Code& code);
+  void find_held(const Code& code);
 
   std::vector<LiveSet> live_in_;
   std::vector<sass::RegSet> pending_;   // before each instruction
   std::vector<uint8_t> outstanding_;
+  std::vector<uint32_t> held_;          // registers a thread, the reserved ones among them
   sass::RegSet poisoned_, mentioned_ur_;
   sass::PredSet poisoned_pred_ = 0, mentioned_pred_ = 0;
 };

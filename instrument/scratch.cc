@@ -81,13 +81,18 @@ Result<Scratch> Scratch::plan(const Code& code, const cubin::KernelInfo& info, c
   XT_TRY(const auto scoreboards, plan_scoreboards(code, s.shared_scoreboards_, blocks, liveness));
   s.scoreboard_[0] = scoreboards[0];
   s.scoreboard_[1] = scoreboards[1];
-  for (InstIndex i = 0; i < code.insts.size(); ++i)
-    if (code.reachable[i] && code.insts[i].fx.changes_register_limit)
-      return unsupported("kernel changes its register limit while it runs (setmaxnreg) at {}", where(code, i));
+  bool keeps_count = false;
+  for (InstIndex i = 0; i < code.insts.size(); ++i) {
+    if (!code.reachable[i] || !code.insts[i].fx.changes_register_limit) continue;
+    if (code.insts[i].fx.register_limit == 0)
+      return unsupported("kernel changes its register limit to a number that is not in the code at {}", where(code, i));
+    keeps_count = true;
+  }
   s.own_count_ = s.count_ = info.register_count;
   const uint32_t cap = std::min<uint32_t>(info.max_register_count, 255);
   s.launch_count_ = std::min(cap, launchable_register_count(code.arch->sm, shape));
   s.free_count_ = std::min(cap, free_register_count(code.arch->sm, shape, info.register_count, info.shared_bytes));
+  if (keeps_count) s.launch_count_ = s.free_count_ = s.own_count_;
   constexpr uint32_t prologue = 8 + reserved_registers;   // R0..R7
   if (s.count_ < prologue) {
     if (s.launch_count_ < prologue)

@@ -6,7 +6,8 @@
 //   2. dead    registers of the kernel that Liveness allows at every point where the probe holds a value in them: four
 //              aligned ones, else two aligned pairs, one pair, a single one (the fewer, the more stores a record takes)
 //   3. grown   above the kernel's count at the price of occupancy, never past what the launch can hold
-// Kernels that change their register limit while they run (setmaxnreg) are refused.
+// Kernels that change their register limit while they run (setmaxnreg) keep their count: a pool that adds up to what the
+// launch was given would not with another. Only what they hold at a point is borrowed there.
 #pragma once
 
 #include <array>
@@ -97,8 +98,5 @@ class Scratch {
   uint32_t own_count_ = 0, count_ = 0, free_count_ = 0, launch_count_ = 0;
   uint32_t fresh_used_ = 0;
 };
-
-// The two registers that the count includes and no instruction may use [measured H200].
-constexpr uint32_t reserved_registers = 2;
 
 }  // namespace xtrace::instrument

@@ -159,6 +159,10 @@ void Checker::control_words() {
 void Checker::metadata() {
   if (v.new_registers < v.old_registers)
     fail("metadata", 0, fmt::format("register count fell from {} to {}", v.old_registers, v.new_registers));
+  for (const CodeInst& i : v.old.insts)
+    if (i.fx.changes_register_limit && v.new_registers != v.old_registers)
+      return fail("register-limit", 0, fmt::format("register count went from {} to {}, and the kernel changes it itself",
+                                                   v.old_registers, v.new_registers));
   if (new_image.symbols()[new_info.symbol].size != v.words.size() * sass::inst_bytes)
     fail("metadata", 0, fmt::format("symbol size {:#x}, section size {:#x}",
                                     new_image.symbols()[new_info.symbol].size, v.words.size() * sass::inst_bytes));

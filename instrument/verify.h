@@ -10,7 +10,8 @@
 //   jump-table          every entry of every copied table is the label of the original entry
 //   register-clobber    inserted code writes no register that is live, may still be read by an earlier instruction, or
 //                       awaits a result; no uniform register and no predicate that the original uses
-//   register-limit      no register at or above the register count less the two reserved ones
+//   register-limit      no register at or above the register count less the two reserved ones; the count stays where the
+//                       kernel changes its register limit while it runs
 //   scoreboard-count    inserted code signals no scoreboard that DEPBAR counts in groups
 //   store-overwritten   no register of an inserted store is written before its scoreboard was waited for
 //   record-clobbered    no original instruction writes a register between a probe's value and the store of it

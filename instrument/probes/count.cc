@@ -11,6 +11,14 @@ namespace {
 
 constexpr uint8_t lut_and = 0xc0, lut_or = 0xfc, lut_not_a = 0x0f, lut_xor = 0x3c;   // of a, b (c = RZ)
 
+// Where in the block two registers are free; else at its head, at the price of occupancy: this pass is not timed.
+Result<std::pair<InstIndex, Holder>> find_place(ProbeContext& c, const ProbeBlock& block) {
+  for (InstIndex at = block.first; at <= block.last(); ++at)
+    if (const auto h = c.scratch.try_holder(at, at, {Holder::Shape::pair}, std::nullopt)) return std::pair{at, *h};
+  XT_TRY(const Holder h, c.scratch.holder(block.first, block.first, {Holder::Shape::pair}, std::nullopt));
+  return std::pair{block.first, h};
+}
+
 }  // namespace
 
 Status insert_count(ProbeContext& c) {
@@ -20,28 +28,26 @@ Status insert_count(ProbeContext& c) {
   const Schedule alu{.stall = vector_to_vector};
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     const ProbeBlock& block = c.blocks.blocks[b];
-    // At the price of occupancy if need be: this pass is not timed.
-    XT_TRY(const Holder q, c.scratch.holder(block.first, block.first, {Holder::Shape::quad, Holder::Shape::two_pairs},
-                                            std::nullopt));
+    XT_TRY(const auto place, find_place(c, block));
+    const auto& [at, q] = place;
     const auto counter = static_cast<int32_t>(b * sizeof(wire::BlockCount));
     const auto own = static_cast<uint8_t>(1u << q.scoreboard);
-    Sequence& seq = c.out.before[block.first];
+    Sequence& seq = c.out.before[at];
     put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(block.count)));
     put(seq, enc::uiadd3_imm(ur.mask, ur.mask, wire::inst_record_bytes(block.count)));
-    put(seq, enc::s2r(q.r(3), enc::sr_ltmask),
+    put(seq, enc::s2r(q.r(1), enc::sr_ltmask),
         {.stall = scoreboard_visible, .write_barrier = q.scoreboard});
-    put(seq, enc::vote_any_active(q.r(2)), alu);
-    put(seq, enc::lop3(q.r(2), q.r(2), q.r(3), enc::RZ, lut_and), {.stall = vector_to_vector, .wait_mask = own});
-    put(seq, enc::lop3(q.r(3), q.r(2), enc::RZ, enc::RZ, lut_not_a), alu);
-    put(seq, enc::iadd3_imm(q.r(3), q.r(3), 1, enc::RZ), alu);
-    put(seq, enc::lop3(q.r(2), q.r(2), q.r(3), enc::RZ, lut_or), alu);
-    put(seq, enc::shf_r_u32_hi_imm(q.r(2), q.r(2), 31), alu);
-    put(seq, enc::lop3_imm(q.r(2), q.r(2), 1, enc::RZ, lut_xor));
-    put(seq, enc::mov_imm(q.r(3), 0));
-    put(seq, enc::mov_imm(q.r(0), 1));
+    put(seq, enc::vote_any_active(q.r(0)), alu);
+    put(seq, enc::lop3(q.r(0), q.r(0), q.r(1), enc::RZ, lut_and), {.stall = vector_to_vector, .wait_mask = own});
+    put(seq, enc::lop3(q.r(1), q.r(0), enc::RZ, enc::RZ, lut_not_a), alu);
+    put(seq, enc::iadd3_imm(q.r(1), q.r(1), 1, enc::RZ), alu);
+    put(seq, enc::lop3(q.r(0), q.r(0), q.r(1), enc::RZ, lut_or), alu);
+    put(seq, enc::shf_r_u32_hi_imm(q.r(0), q.r(0), 31), alu);
+    put(seq, enc::lop3_imm(q.r(0), q.r(0), 1, enc::RZ, lut_xor));
     put(seq, enc::mov_imm(q.r(1), 0), alu);
-    put(seq, enc::red_add_u64({ur.address, enc::RZ, counter}, q.r(2)),
+    put(seq, enc::red_add_u64({ur.address, enc::RZ, counter}, q.r(0)),
         {.stall = scoreboard_visible, .read_barrier = q.scoreboard});
+    put(seq, enc::mov_imm(q.r(0), 1), {.stall = vector_to_vector, .wait_mask = own});
     put(seq, enc::red_add_u64({ur.address, enc::RZ, counter + 8}, q.r(0)),
         {.stall = scoreboard_visible, .read_barrier = q.scoreboard});
   }

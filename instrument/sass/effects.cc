@@ -295,6 +295,7 @@ Effects effects(const Arch& arch, const RawInst& w, uint32_t pc) {
   }
   e.async_registers = form->cls == OpClass::gmma;
   e.changes_register_limit = form->has(register_limit);
+  if (e.changes_register_limit && opcode13(w) == 0x19c8) e.register_limit = field(w, 63, 32);
   return e;
 }
 

@@ -63,6 +63,7 @@ struct Effects {
   LateQueue late_queue = LateQueue::none;  // reads its vector sources late
   bool async_registers = false;  // wgmma: reads or writes vector registers until WARPGROUP.DEPBAR, unseen by scoreboards
   bool changes_register_limit = false;     // USETMAXREG
+  uint32_t register_limit = 0;   // ... to so many a thread; 0: the number stands in a register
 };
 
 // `pc` is the byte offset of the instruction in its section (for targets).

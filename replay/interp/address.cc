@@ -91,13 +91,15 @@ std::byte* local_bytes(Step& s, uint32_t address, unsigned bytes, unsigned lane)
   return nullptr;
 }
 
+std::byte* cluster_bytes(Step& s, uint32_t address, unsigned bytes, unsigned lane) {
+  const uint32_t rank = address >> rank_shift, offset = address & (window_bytes - 1);
+  return rank == s.cta->rank ? shared_bytes(s, offset, bytes, lane)
+                             : distributed_bytes(s, rank, offset, bytes, lane);
+}
+
 std::byte* generic_bytes(Step& s, uint64_t address, unsigned bytes, unsigned lane) {
-  if (in_shared_window(address)) {
-    const auto rank = static_cast<uint32_t>((address - shared_window) >> rank_shift);
-    const auto offset = static_cast<uint32_t>((address - shared_window) & (window_bytes - 1));
-    return rank == s.cta->rank ? shared_bytes(s, offset, bytes, lane)
-                               : distributed_bytes(s, rank, offset, bytes, lane);
-  }
+  if (in_shared_window(address))
+    return cluster_bytes(s, static_cast<uint32_t>(address - shared_window), bytes, lane);
   if (in_local_window(address))
     return local_bytes(s, static_cast<uint32_t>(address - local_window), bytes, lane);
   return global_bytes(s, address, bytes, lane);

@@ -30,19 +30,22 @@ const bundle::Region* region_of(const LaunchImage& launch, const std::string& sy
 }
 
 // Addresses that the loader writes into constants.
-Status relocate(const cubin::Image& image, uint32_t section, const LaunchImage& launch, Bytes& bank) {
+Status relocate(const cubin::Image& image, uint32_t section, const LaunchImage& launch, unsigned number,
+                ConstantBanks& banks) {
+  Bytes& bank = banks.bytes[number];
   for (const cubin::Relocation& r : image.relocations()) {
     if (r.target_section != section) continue;
     const cubin::Symbol& symbol = image.symbols()[r.symbol];
     if (r.type != relocation_address_64)
       return unsupported("constant {} needs relocation {} against {}", image.sections()[section].name, r.type,
                          symbol.name);
-    const bundle::Region* region = region_of(launch, symbol.name);
-    if (region == nullptr)
-      return unsupported("{} holds the address of {}, which was not recorded", image.sections()[section].name,
-                         symbol.name);
     if (r.offset + 8 > bank.size())
       return bad_input("a relocation of {} lies outside it", image.sections()[section].name);
+    const bundle::Region* region = region_of(launch, symbol.name);
+    if (region == nullptr) {
+      banks.unknown.push_back({number, r.offset, symbol.name});
+      continue;
+    }
     write_at<uint64_t>(bank, r.offset, region->address.value + static_cast<uint64_t>(r.addend));
   }
   return {};
@@ -67,17 +70,28 @@ Status fill_variables(const cubin::Image& image, uint32_t section, const LaunchI
 
 }  // namespace
 
+ByteView ConstantBanks::bank(unsigned number) const {
+  const auto it = bytes.find(number);
+  return it == bytes.end() ? ByteView() : ByteView(it->second);
+}
+
+const UnknownConstant* ConstantBanks::unknown_in(unsigned bank, uint64_t offset, uint64_t size) const {
+  for (const UnknownConstant& u : unknown)
+    if (u.bank == bank && u.offset < offset + size && offset < u.offset + 8) return &u;
+  return nullptr;
+}
+
 Result<ConstantBanks> constant_banks(const cubin::Image& image, const cubin::KernelInfo& kernel,
                                      const sass::Arch& arch, const LaunchImage& launch,
                                      uint32_t local_bytes) {
   ConstantBanks banks;
   for (const auto& [bank, section] : kernel.constant_sections) {
-    Bytes& bytes = banks[bank] = image.sections()[section].data;
+    Bytes& bytes = banks.bytes[bank] = image.sections()[section].data;
     if (bank == 0) continue;
     XT_TRY_STATUS(fill_variables(image, section, launch, bytes));
-    XT_TRY_STATUS(relocate(image, section, launch, bytes));
+    XT_TRY_STATUS(relocate(image, section, launch, bank, banks));
   }
-  Bytes& zero = banks[0];
+  Bytes& zero = banks.bytes[0];
   put_geometry(zero, arch.bank0_block_dim, launch.record.block);
   put_geometry(zero, arch.bank0_grid_dim, launch.record.grid);
   put32(zero, stack_top, local_bytes);

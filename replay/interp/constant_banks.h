@@ -4,6 +4,8 @@
 #pragma once
 
 #include <map>
+#include <string>
+#include <vector>
 
 #include "capture/bundle/launch_record.h"
 #include "instrument/cubin/kernel_info.h"
@@ -12,9 +14,23 @@
 
 namespace xtrace::replay::interp {
 
-using ConstantBanks = std::map<unsigned, Bytes>;
+// Eight bytes that hold the address of something that was not recorded: a function of the driver, a string. Who reads
+// them is refused.
+struct UnknownConstant {
+  unsigned bank = 0;
+  uint64_t offset = 0;
+  std::string symbol;
+};
 
-// unsupported, with the name, when a constant holds the address of something that was not recorded.
+struct ConstantBanks {
+  std::map<unsigned, Bytes> bytes;
+  std::vector<UnknownConstant> unknown;
+
+  ByteView bank(unsigned number) const;  // empty when the kernel has none
+  // The one that a read touches, or nullptr.
+  const UnknownConstant* unknown_in(unsigned bank, uint64_t offset, uint64_t size) const;
+};
+
 Result<ConstantBanks> constant_banks(const cubin::Image& image, const cubin::KernelInfo& kernel,
                                      const sass::Arch& arch, const LaunchImage& launch, uint32_t local_bytes);
 

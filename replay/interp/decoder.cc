@@ -82,12 +82,14 @@ Operand Decoder::wide_register(unsigned low, Mod m, Operand* out, unsigned n) {
 }
 
 uint32_t Decoder::bank_word(unsigned bank, uint32_t offset) {
-  const auto it = program_.banks.find(bank);
-  if (it == program_.banks.end() || it->second.size() < uint64_t{offset} + 4) {
+  const ByteView bytes = program_.banks.bank(bank);
+  if (const UnknownConstant* u = program_.banks.unknown_in(bank, offset, 4))
+    refuse(fmt::format("the address of {}, which was not recorded", u->symbol));
+  if (bytes.size() < uint64_t{offset} + 4) {
     refuse(fmt::format("c[{:#x}][{:#x}] lies outside the constants of the kernel", bank, offset));
     return 0;
   }
-  return *read_at<uint32_t>(it->second, offset, "constant");
+  return *read_at<uint32_t>(bytes, offset, "constant");
 }
 
 Operand Decoder::s(Mod m) {

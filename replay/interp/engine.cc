@@ -11,9 +11,11 @@
 namespace xtrace::replay::interp {
 namespace {
 
-constexpr uint32_t warp_slice = 4096;     // instructions before another warp of the CTA runs
-constexpr uint32_t cta_slice = 1u << 16;  // ... and before another CTA has its turn
-constexpr uint32_t back_branches = 64;    // ... and before another path of a diverged warp runs
+// Turns end after so many branches backwards, of which every loop has one. Instructions do not count: so spliced
+// code, which has more of them, takes turns where the original does, and code that waits by spinning goes its way.
+constexpr uint32_t path_slice = 64;     // before another path of a diverged warp runs
+constexpr uint32_t warp_slice = 256;    // ... another warp of the CTA
+constexpr uint32_t cta_slice = 2048;    // ... another CTA
 constexpr size_t most_resident = 4096;    // CTAs that run at the same time
 
 class Engine {
@@ -55,8 +57,13 @@ class Engine {
       }
       idle = progress ? 0 : idle + 1;
       const bool more = started < groups && resident.size() + 1 < most_resident;
-      if (!progress && (!cta.cluster || (!more && idle > resident.size()))) return deadlock(cta);
+      const bool stands_still = !progress && (!cta.cluster || (!more && idle > resident.size()));
       resident.push_back(std::move(cta));
+      if (!stands_still) continue;
+      bool woken = false;
+      for (Cta& c : resident) woken |= (clustered() || &c == &resident.back()) && wake_trying(c, true);
+      if (!woken) return deadlock(resident.back());
+      idle = 0;
     }
     for (uint64_t c : sm_clock_) result_.cycles = std::max(result_.cycles, c - first_clock);
     return result_;
@@ -69,7 +76,11 @@ class Engine {
   void start_cluster(uint64_t number, std::deque<Cta>& resident);
   void finish(Cta& cta);
   Result<bool> slice(Cta& cta);
-  Status run_warp(Cta& cta, Warp& w, uint64_t& executed);
+  // Instructions executed, and branches backwards among them.
+  struct Turn {
+    uint64_t instructions = 0, back_branches = 0;
+  };
+  Status run_warp(Cta& cta, Warp& w, Turn& turn);
   tl::unexpected<Error> located(const Cta& cta, const Warp& w, uint32_t index, const Fault& fault);
   tl::unexpected<Error> deadlock(const Cta& cta);
 
@@ -108,6 +119,7 @@ Cta Engine::start(uint64_t linear) {
     w.live = here == lane_count ? all_lanes : (1u << here) - 1;
     w.paths.push_back({w.live, 0, PathState::ready, 0, 0});
     w.number = k;
+    w.registers = program_.registers;
     w.global_number = cta.linear * warps + k;
     w.clock = cta.start_clock + k;
     if (program_.uses_local) w.local.resize(uint64_t{program_.local_bytes} * lane_count);
@@ -141,17 +153,18 @@ void Engine::finish(Cta& cta) {
 }
 
 Result<bool> Engine::slice(Cta& cta) {
-  uint64_t executed = 0;
+  uint64_t back_branches = 0;
   bool progress = false;
   if (cta.cluster) wake_for_cluster(cta);
-  for (bool again = true; again && executed < cta_slice;) {
+  for (bool again = true; again && back_branches < cta_slice;) {
     again = false;
+    wake_trying(cta, false);
     for (Warp& w : cta.warps) {
       if (w.done()) continue;
-      uint64_t n = 0;
-      XT_TRY_STATUS(run_warp(cta, w, n));
-      executed += n;
-      again |= n != 0;
+      Turn turn;
+      XT_TRY_STATUS(run_warp(cta, w, turn));
+      back_branches += turn.back_branches;
+      again |= turn.instructions != 0;
     }
     progress |= again;
     if (result_.warp_instructions > options_.instruction_limit)
@@ -162,7 +175,7 @@ Result<bool> Engine::slice(Cta& cta) {
   return progress;
 }
 
-Status Engine::run_warp(Cta& cta, Warp& w, uint64_t& executed) {
+Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
   if (!select_path(w, false)) return {};
   Step s;
   s.warp = &w;
@@ -172,8 +185,7 @@ Status Engine::run_warp(Cta& cta, Warp& w, uint64_t& executed) {
   s.regs = w.rows.data();
   s.pool = program_.pool.data();
   uint64_t lanes = 0;
-  uint32_t n = 0;
-  for (; n < warp_slice; ++n) {
+  for (bool more = true; more; ++turn.instructions) {
     const Path& p = current_path(w);
     const uint32_t at = p.at;
     if (at >= program_.insts.size())
@@ -184,6 +196,10 @@ Status Engine::run_warp(Cta& cta, Warp& w, uint64_t& executed) {
     const uint32_t guard = w.preds[i.guard.index] ^ i.guard.flip;
     s.mask = i.uniform ? guard : guard & p.mask;
     issue(w, i);
+    if (i.registers > w.registers)
+      return located(cta, w, at,
+                     {ErrorKind::device, fmt::format("R{} is used, and the warp holds {} registers a thread",
+                                                     i.registers - 1, w.registers), -1});
     if (options_.witness != nullptr)
       options_.witness->executed(w.global_number, i.pc, p.mask, i.uniform ? guard & p.mask : s.mask);
     s.next = Next::fall;
@@ -195,24 +211,14 @@ Status Engine::run_warp(Cta& cta, Warp& w, uint64_t& executed) {
     }
     advance(w, i);
     if (s.next == Next::fall) current_path(w).at = at + 1;
-    if (w.live == 0) {
-      ++n;
-      break;
-    }
     if (s.next == Next::fall && !s.yield) continue;
+    const bool gives_way = s.yield && i.flag[3];  // other paths and warps go first
+    turn.back_branches += s.yield;
     const bool rotate =
-        s.yield && w.paths.size() > 1 && (i.flag[3] || ++w.back_branches % back_branches == 0);
-    if (!select_path(w, rotate)) {
-      ++n;
-      break;
-    }
-    if (s.yield && i.flag[3]) {  // let other warps go on as well
-      ++n;
-      break;
-    }
+        s.yield && w.paths.size() > 1 && (gives_way || ++w.back_branches % path_slice == 0);
+    more = w.live != 0 && select_path(w, rotate) && !gives_way && turn.back_branches < warp_slice;
   }
-  executed = n;
-  result_.warp_instructions += n;
+  result_.warp_instructions += turn.instructions;
   result_.lane_instructions += lanes;
   return {};
 }

@@ -63,6 +63,7 @@ struct Inst {
   uint32_t op = 0;      // what the operation puts into these is its own business
   uint32_t type = 0;
   uint32_t imm = 0;
+  uint16_t registers = 0;  // that a thread must hold; 0 in kernels that hold the same throughout
   uint8_t bytes = 0;  // of a memory access, per lane
   bool flag[4] = {};
 };

@@ -27,10 +27,12 @@ std::span<const Op> predicate_ops();
 std::span<const Op> move_ops();
 std::span<const Op> memory_ops();
 std::span<const Op> copy_ops();
+std::span<const Op> mbarrier_ops();
 std::span<const Op> atomic_ops();
 std::span<const Op> warp_ops();
 std::span<const Op> control_ops();
 std::span<const Op> matrix_ops();
+std::span<const Op> warpgroup_ops();
 
 // nullptr when the operation is not implemented.
 const Op* find_op(std::string_view mnemonic, uint16_t opcode);

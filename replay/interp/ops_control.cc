@@ -42,15 +42,26 @@ void decode_bra_divergent(Decoder& d, Inst& i) {
   decode_target(d, i);
   i.exec = bra_divergent;
 }
+// BRA.U: the path goes as one. .ANY: when the condition holds in one of its lanes; else it must hold in all or none [guess:
+// where that was not so, both ways led to one instruction].
+void bra_uniform(Step& s, const Inst& i) {
+  const uint32_t lanes = condition(s, i);
+  if (lanes == 0) return;
+  if (!i.flag[0] && lanes != s.active && i.target != i.index + 1)
+    return s.fail(ErrorKind::unsupported, "a branch of all lanes on which they do not agree");
+  branch(s, s.active, i.target);
+}
 void decode_bra(Decoder& d, Inst& i) {
   if (d.opcode() == 0x1947) return decode_bra_divergent(d, i);
   if (d.opcode() != 0x947) return d.refuse("BRA with a condition on the warp");
-  d.expect(33, 32, 0, "a condition on the warp");
+  const uint32_t condition = d.take(33, 32);
+  if (condition > 1) d.refuse("the condition on the warp");
+  if (condition == 1) i.flag[0] = d.flag(84);
   d.expect(86, 85, 0, ".INC or .DEC");
   take_target(d);
   decode_condition(d, i);
   decode_target(d, i);
-  i.exec = bra;
+  i.exec = condition == 1 ? bra_uniform : bra;
 }
 
 // BRX, RET.REL, CALL.REL through a register: base + 64-bit register.

@@ -11,14 +11,20 @@
 namespace xtrace::replay::interp {
 namespace {
 
-// LDGSTS: i.d[0] is the row with the shared address, i.imm its offset.
+// LDGSTS: i.d[0] is the row with the shared address, i.imm its offset. Lanes whose predicate does not hold read nothing, and
+// zeros arrive. [ptxas 13: cp.async with a source of no bytes]
 void ldgsts(Step& s, const Inst& i) {
+  const uint32_t reads = s.pred(i.pp);
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
     const unsigned l = first_lane(m);
-    const std::byte* from = global_bytes(s, address64(s, i, l), i.bytes, l);
-    if (from == nullptr) return;
     std::byte* to = shared_bytes(s, s.out(i.d[0])[l] + i.imm, i.bytes, l);
     if (to == nullptr) return;
+    if ((reads >> l & 1) == 0) {
+      std::memset(to, 0, i.bytes);
+      continue;
+    }
+    const std::byte* from = global_bytes(s, address64(s, i, l), i.bytes, l);
+    if (from == nullptr) return;
     std::memcpy(to, from, i.bytes);
   }
 }
@@ -45,7 +51,7 @@ void decode_ldgsts(Decoder& d, Inst& i) {
   d.hint(81, 77);  // order, .BYPASS
   d.expect(82, 82, 0, ".ZFILL");
   d.hint(86, 84);  // eviction
-  d.expect(90, 87, 7, "a predicate operand");
+  i.pp = d.pred(87);
   i.unit = Unit::global_memory;
   i.exec = ldgsts;
 }

@@ -62,11 +62,17 @@ void decode_cs2r(Decoder& d, Inst& i) {
 
 // --- constants
 bool load_constant(Step& s, const Inst& i, unsigned lane, int64_t offset) {
-  const auto bank = s.program_bank(i.type);
+  const ByteView bank = s.program->banks.bank(i.type);
   if (offset < 0 || static_cast<uint64_t>(offset) + i.bytes > bank.size() || offset % i.bytes != 0) {
     s.fail(ErrorKind::device,
            fmt::format("a read of {} bytes at c[{:#x}][{:#x}]: the bank has {:#x} bytes", i.bytes, i.type,
                        offset, bank.size()),
+           static_cast<int>(lane));
+    return false;
+  }
+  if (const UnknownConstant* u =
+          s.program->banks.unknown_in(i.type, static_cast<uint64_t>(offset), i.bytes)) {
+    s.fail(ErrorKind::unsupported, fmt::format("the address of {}, which was not recorded", u->symbol),
            static_cast<int>(lane));
     return false;
   }

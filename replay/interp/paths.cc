@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+
+#include "replay/interp/value/mbarrier.h"
 
 namespace xtrace::replay::interp {
 namespace {
@@ -193,6 +196,46 @@ void wake_for_cluster(Cta& cta) {
     for (Path& p : w.paths)
       if (p.state == PathState::at_cluster_barrier && w.cluster_phase != cta.cluster->phase)
         p.state = PathState::ready;
+}
+
+void wait_trying(Step& s, PathState state, const Try& trying) {
+  Path& p = current_path(*s.warp);
+  p.at += 1;
+  p.state = state;
+  p.trying = trying;
+  s.next = Next::moved;
+}
+
+bool take_registers(Cta& cta, Warp& w, uint32_t registers) {
+  if (registers > w.registers + cta.free_registers) return false;
+  cta.free_registers += w.registers - registers;
+  w.registers = registers;
+  return true;
+}
+
+bool wake_trying(Cta& cta, bool give_up) {
+  bool some = false;
+  for (Warp& w : cta.warps)
+    for (Path& p : w.paths) {
+      bool came = false;
+      if (p.state == PathState::at_mbarrier) {
+        uint64_t state;
+        std::memcpy(&state, cta.shared.data() + p.trying.what, sizeof state);
+        came = value::parity(state) != p.trying.parity;
+      } else if (p.state == PathState::at_register_pool) {
+        came = take_registers(cta, w, p.trying.what);
+      } else {
+        continue;
+      }
+      if (!came && !give_up) continue;
+      uint32_t& pred = w.preds[p.trying.pred];
+      if (p.trying.pred != pt && p.trying.pred != upt)
+        pred = came ? pred | p.trying.lanes : pred & ~p.trying.lanes;
+      p.state = PathState::ready;
+      w.clock = std::max(w.clock, cta.event_clock);
+      some = true;
+    }
+  return some;
 }
 
 void join_barrier(Step& s, uint32_t lanes, unsigned barrier) {

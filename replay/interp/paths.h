@@ -33,6 +33,13 @@ void wait_for_cluster(Step& s);
 // Paths that wait for a phase of the cluster's barrier which is over go on.
 void wake_for_cluster(Cta& cta);
 
+// The current path waits for what it tries. wake_trying: paths for which it came about go on; with `give_up` all do, told
+// that it did not. True: some did.
+void wait_trying(Step& s, PathState state, const Try& trying);
+bool wake_trying(Cta& cta, bool give_up);
+// USETMAXREG: the warp gets or gives registers, if the CTA has them to give.
+bool take_registers(Cta& cta, Warp& w, uint32_t registers);
+
 // Makes another path current when the current one can not go on, or when `rotate`. False: no path can.
 bool select_path(Warp& w, bool rotate);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "instrument/sass/effects.h"
 #include "instrument/sass/print.h"
 #include "replay/interp/op_table.h"
 #include "replay/interp/step.h"
@@ -46,6 +47,27 @@ Unit unit_of(const sass::Form& form) {
   }
 }
 
+// One more than the highest register that it names.
+uint16_t registers_of(const sass::Arch& arch, const sass::RawInst& w, uint32_t pc) {
+  const sass::Effects e = sass::effects(arch, w, pc);
+  const sass::RegSet all = e.use.gpr | e.def.gpr;
+  for (uint16_t r = 255; r > 0; --r)
+    if (all.test(r - 1)) return r;
+  return 0;
+}
+
+// With setmaxnreg a warp may come to hold more registers than it starts with: as many as the code asks for.
+void find_register_changes(Program& p) {
+  for (const sass::RawInst& w : p.words) {
+    const sass::Effects e = sass::effects(*p.arch, w, 0);
+    if (!e.changes_register_limit) continue;
+    p.changes_registers = true;
+    if (sass::opcode13(w) == 0x19c8)
+      p.layout.gprs = std::max(p.layout.gprs, static_cast<uint32_t>(get_bits(w, bits(39, 32))));
+  }
+  if (p.changes_registers) p.layout.gprs = std::max(p.layout.gprs, p.registers);
+}
+
 void decode_one(Program& p, uint32_t index) {
   const sass::RawInst& w = p.words[index];
   Inst i;
@@ -65,6 +87,7 @@ void decode_one(Program& p, uint32_t index) {
     op->decode(d, i);
     problem = d.problem();
   }
+  if (p.changes_registers) i.registers = registers_of(*p.arch, w, i.pc);
   XT_CHECK(!problem.empty() || i.exec != nullptr, "an operation was decoded without a way to execute it");
   if (!problem.empty()) {
     i.exec = refuse;
@@ -129,6 +152,7 @@ Result<Program> decode_program(ByteView cubin, const LaunchImage& launch) {
   p.code_bytes = static_cast<uint32_t>(text.size());
   p.words.resize(text.size() / sass::inst_bytes);
   std::memcpy(p.words.data(), text.data(), text.size());
+  find_register_changes(p);
   decode_words(p);
   // Only for messages: a table that can not be read costs them a line number, nothing else.
   if (auto lines = cubin::source_lines(image, kernel)) p.lines = std::move(*lines);

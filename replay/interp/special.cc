@@ -10,7 +10,7 @@ struct Thread {
   uint32_t x, y, z;
 };
 Thread thread_of(const Step& s, unsigned lane) {
-  const ByteView bank = s.program_bank(0);
+  const ByteView bank = s.program->banks.bank(0);
   const auto dim = [&](unsigned k) {
     return *read_at<uint32_t>(bank, s.program->arch->bank0_block_dim + 4 * k, "block");
   };
@@ -71,11 +71,6 @@ uint32_t special_register(const Step& s, uint32_t index, unsigned lane) { return
 uint32_t special_register_high(const Step& s, uint32_t index, unsigned lane) {
   if (index == 80 || index == 82) return special_register(s, index + 1, lane);
   return 0;
-}
-
-ByteView Step::program_bank(unsigned bank) const {
-  const auto it = program->banks.find(bank);
-  return it == program->banks.end() ? ByteView() : ByteView(it->second);
 }
 
 }  // namespace xtrace::replay::interp

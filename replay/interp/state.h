@@ -16,7 +16,23 @@
 
 namespace xtrace::replay::interp {
 
-enum class PathState : uint8_t { ready, at_convergence, at_warpsync, at_cta_barrier, at_cluster_barrier };
+enum class PathState : uint8_t {
+  ready,
+  at_convergence,
+  at_warpsync,
+  at_cta_barrier,
+  at_cluster_barrier,
+  at_mbarrier,       // SYNCS.PHASECHK.TRYWAIT
+  at_register_pool,  // USETMAXREG.TRY_ALLOC
+};
+
+// What a path tries that others have to make possible; a predicate then tells whether it came about.
+struct Try {
+  uint32_t lanes = 0;    // whose predicate it is
+  uint32_t what = 0;     // the barrier's offset in shared memory; registers a thread
+  bool parity = false;   // of the phase that must be over
+  uint8_t pred = pt;
+};
 
 struct Path {
   uint32_t mask = 0;
@@ -24,6 +40,7 @@ struct Path {
   PathState state = PathState::ready;
   uint8_t barrier = 0;  // convergence barrier B0..B15, or CTA barrier 0..15
   uint32_t need = 0;    // lanes that must arrive before it goes on
+  Try trying = {};
 };
 
 // Rows of a warp's register file: R0..R(n-1), a row of zeros (RZ, URZ), a row that takes what is written to
@@ -56,6 +73,7 @@ struct Warp {
   // Lanes that arrived at the barrier of the cluster and have not waited, and the phase they arrived in.
   uint32_t cluster_arrived = 0;
   uint64_t cluster_phase = 0;
+  uint32_t registers = 0;  // that a thread holds, in kernels that change it (Program::changes_registers)
 
   bool done() const { return live == 0; }
 };
@@ -84,6 +102,8 @@ struct Cta {
   uint64_t start_clock = 0;
   std::shared_ptr<Cluster> cluster;  // nullptr: the launch has none
   uint32_t rank = 0;                 // in the cluster
+  uint64_t event_clock = 0;          // when a barrier in shared memory changed last
+  uint32_t free_registers = 0;       // a thread, that warps have given away
 
   bool done() const {
     for (const Warp& w : warps)

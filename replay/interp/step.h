@@ -42,8 +42,6 @@ struct Step {
     fault = {kind, std::move(message), lane};
   }
 
-  ByteView program_bank(unsigned bank) const;  // empty when the kernel has none
-
   const uint32_t* row(const Operand& o) const { return (o.pool ? pool : regs)[o.row].lane; }
   uint32_t* out(int32_t r) const { return regs[r].lane; }
   uint32_t pred(PredOperand p) const { return warp->preds[p.index] ^ p.flip; }

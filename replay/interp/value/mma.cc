@@ -103,4 +103,25 @@ uint16_t hmma_f16(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16>
   return r == 0x8000 ? uint16_t{0} : r;  // a sum that vanishes has no sign
 }
 
+void ExactSum::add(double summand) {
+  known_ &= std::isfinite(summand);
+  positive_ |= summand != 0 || !std::signbit(summand);
+  if (!known_ || summand == 0) return;
+  // No summand is a subnormal double.
+  const auto bits = std::bit_cast<uint64_t>(summand);
+  const auto exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1075;
+  unit_ = std::min(unit_, exponent + std::countr_zero(bits | 1ull << 52));
+  sum_ += summand;
+  magnitude_ += std::fabs(summand);
+}
+
+std::optional<uint32_t> ExactSum::value() const {
+  if (!known_ || !positive_) return std::nullopt;
+  if (magnitude_ == 0) return uint32_t{0};
+  if (magnitude_ >= std::ldexp(1.0, unit_ + 24)) return std::nullopt;
+  const double size = std::fabs(sum_);
+  if (size != 0 && (size < 0x1p-126 || size >= 0x1p128)) return std::nullopt;
+  return std::bit_cast<uint32_t>(static_cast<float>(sum_));
+}
+
 }  // namespace xtrace::replay::interp::value

@@ -318,18 +318,46 @@ TEST_F(SabotagePacked, DropAStore) {
 
 // --- rules of their own
 
-TEST(SabotageCounts, SignalAScoreboardThatIsCounted) {
-  // The same kernel with a wait for a count of SB5's groups in it, made from an instruction that nothing depends on here.
-  Kernel k = fixture_kernel("saxpy");
+// The kernel with another instruction at 0x20, on which nothing depends here.
+Kernel kernel_with(const char* name, const sass::RawInst& w) {
+  Kernel k = fixture_kernel(name);
   auto image = cubin::Image::parse(k.cubin);
-  ASSERT_TRUE(image);
   const auto info = cubin::kernel_info(*image, k.name);
-  ASSERT_TRUE(info);
+  EXPECT_TRUE(info);
   Bytes text = image->sections()[info->text_section].data;
-  write_at(std::span(text), 0x20, sass::RawInst{0x0000d0400000791a, 0x000fe20000000000});   // DEPBAR.LE SB5, 0x1
+  write_at(std::span(text), 0x20, w);
   image->set_section_data(info->text_section, std::move(text));
   k.cubin = *image->write();
-  const Case c = splice_case(k, plan_of(ProbeKind::block));
+  return k;
+}
+
+TEST(SabotageRegisters, UseWhatTheKernelGivesAway) {
+  constexpr uint32_t held = 24;
+  const sass::RawInst release{uint64_t{held} << 32 | 0x79c8, 0x000fe200080e0500};   // USETMAXREG.DEALLOC.CTAPOOL 0x18
+  const Case c = splice_case(kernel_with("spmv", release), plan_of(ProbeKind::block));
+  ASSERT_TRUE(c.verify().empty());
+  EXPECT_EQ(c.spliced.report.new_registers, c.spliced.report.original_registers);
+  uint32_t moves = 0;
+  for (uint32_t k = c.claims.prologue_words; k < word_count(c); ++k) {
+    const sass::Effects fx = effects_at(c, k);
+    if (!inserted(c, k)) continue;
+    for (unsigned r = held - 2; r < 255; ++r) EXPECT_FALSE(fx.def.gpr.test(r)) << "word " << k;
+    if (fx.mnemonic != "MOV") continue;
+    ++moves;
+    for (unsigned r : {held - 2, held, held + 5})
+      EXPECT_TRUE(broken(c, k, [&](sass::RawInst& w) { set_bits(w, bits(23, 16), r); }).contains("register-clobber"))
+          << "word " << k << " R" << r;
+  }
+  EXPECT_GT(moves, 5u);
+  auto image = cubin::Image::parse(c.spliced.cubin);
+  const auto info = cubin::kernel_info(*image, c.kernel.name);
+  ASSERT_TRUE(cubin::set_register_count(*image, *info, c.spliced.report.original_registers + 8));
+  EXPECT_TRUE(rules(c.verify(*image->write())).contains("register-limit"));
+}
+
+TEST(SabotageCounts, SignalAScoreboardThatIsCounted) {
+  const Case c = splice_case(kernel_with("saxpy", {0x0000d0400000791a, 0x000fe20000000000}),   // DEPBAR.LE SB5, 0x1
+                             plan_of(ProbeKind::block));
   ASSERT_TRUE(c.verify().empty());
   const uint32_t store = find_word(c, [&](uint32_t i, const sass::Effects& fx) {
     return inserted(c, i) && fx.mnemonic == "STG";

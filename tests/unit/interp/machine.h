@@ -23,8 +23,8 @@ class Machine {
     program.kernel = "test";
     program.layout.gprs = 253;
     program.local_bytes = 256;
-    program.banks[0].resize(0x400);
-    write_at(std::span(program.banks[0]), program.arch->bank0_block_dim, Dim3{32, 1, 1});
+    program.banks.bytes[0].resize(0x400);
+    write_at(std::span(program.banks.bytes[0]), program.arch->bank0_block_dim, Dim3{32, 1, 1});
     warp.rows.resize(program.layout.rows());
     warp.preds[interp::pt] = warp.preds[interp::upt] = ~0u;
     warp.local.resize(program.local_bytes * 32);

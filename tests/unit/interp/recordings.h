@@ -1,6 +1,8 @@
-// The launches recorded on an H200 that stand in the tree.
+// The launches that stand in the tree: recorded on an H200, and a few made without one
+// (fixtures/MANIFEST.md).
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,19 +12,23 @@
 
 namespace xtrace::interp_test {
 
-inline std::filesystem::path recording() {
-  return std::filesystem::path(XTRACE_SOURCE_DIR) / "fixtures/bundles/kernels13-small.xtr";
+inline std::array<std::filesystem::path, 3> recordings() {
+  const auto bundles = std::filesystem::path(XTRACE_SOURCE_DIR) / "fixtures/bundles";
+  return {bundles / "kernels13-small.xtr", bundles / "hard_cases-small.xtr",
+          bundles / "hard_cases-interp.xtr"};
 }
 
 inline replay::LaunchImage recorded_launch(const std::string& kernel) {
-  auto reader = bundle::BundleReader::open(recording());
-  if (!reader) throw std::runtime_error(reader.error().to_string());
-  for (const bundle::LaunchRecord& r : (*reader)->launches())
-    if (r.kernel == kernel) {
-      auto launch = replay::load_launch(**reader, r.ordinal);
-      if (!launch) throw std::runtime_error(launch.error().to_string());
-      return std::move(*launch);
-    }
+  for (const std::filesystem::path& recording : recordings()) {
+    auto reader = bundle::BundleReader::open(recording);
+    if (!reader) throw std::runtime_error(reader.error().to_string());
+    for (const bundle::LaunchRecord& r : (*reader)->launches())
+      if (r.kernel == kernel) {
+        auto launch = replay::load_launch(**reader, r.ordinal);
+        if (!launch) throw std::runtime_error(launch.error().to_string());
+        return std::move(*launch);
+      }
+  }
   throw std::runtime_error("no launch of " + kernel);
 }
 
@@ -31,12 +37,19 @@ inline std::vector<std::string> cubin_kernels(ByteView cubin) {
   return image ? image->kernels() : std::vector<std::string>();
 }
 
-// All thirteen, in the order of the recording.
+// In the order of the recordings: the thirteen kernels, then the hard cases.
 inline const std::vector<std::string>& recorded_kernels() {
   static const std::vector<std::string> names = {
-      "saxpy",       "transpose_tiled", "reduce_sum", "histogram",    "sgemm",
-      "wmma_gemm",   "spmv_csr",        "warp_scan",  "device_calls", "switch_table",
-      "double_math", "constant_global", "collatz"};
+      "saxpy",        "transpose_tiled",   "reduce_sum",     "histogram",          "sgemm",
+      "wmma_gemm",    "spmv_csr",          "warp_scan",      "device_calls",       "switch_table",
+      "double_math",  "constant_global",   "collatz",
+
+      "recursion",    "function_pointers", "loop_exits",     "spin_lock",          "group_tiles",
+      "grid_sync",    "big_shared",        "many_registers", "three_instructions", "partial_warp",
+      "grid_3d",      "half_math",         "launch_bounds",  "cluster_shared",
+
+      "assert_holds", "async_copy",        "bulk_copy",      "cluster_copy",       "warp_specialised",
+      "wgmma_gemm",   "wgmma_layouts"};
   return names;
 }
 

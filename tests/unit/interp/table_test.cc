@@ -19,8 +19,9 @@ std::vector<interp::Op> all_ops() {
   for (const auto family :
        {interp::integer_ops(), interp::logic_ops(), interp::shift_ops(), interp::float32_ops(),
         interp::float64_ops(), interp::half_ops(), interp::convert_ops(), interp::predicate_ops(),
-        interp::move_ops(), interp::memory_ops(), interp::copy_ops(), interp::atomic_ops(), interp::warp_ops(),
-        interp::control_ops(), interp::matrix_ops()})
+        interp::move_ops(), interp::memory_ops(), interp::copy_ops(), interp::mbarrier_ops(),
+        interp::atomic_ops(), interp::warp_ops(), interp::control_ops(), interp::matrix_ops(),
+        interp::warpgroup_ops()})
     ops.insert(ops.end(), family.begin(), family.end());
   return ops;
 }

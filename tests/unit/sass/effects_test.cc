@@ -135,7 +135,7 @@ const Registers registers[] = {
     {90,
      "HGMMA.64x64x8.F32.TF32 R24, R116, gdesc[UR28], R24, gsb0",
      {0x04e0001c74187df0, 0x000fe20008002818},
-     "R24-55 <- R24-55 R116-119 UR28-29"},
+     "R24-55 <- R24-55 R116-119 UR28-31"},
     {90,
      "HMMA.16816.F16 R18, R124, R118, R18",
      {0x000000767c12723c, 0x000fe20000000812},
@@ -544,6 +544,7 @@ TEST(Effects, WarpgroupAndRegisterLimit) {
   EXPECT_FALSE(hgmma.fixed_latency);
   EXPECT_FALSE(effects(arch(90), {0x0000002e5c7c723c, 0x000fe2000000187c}, 0).async_registers);  // HMMA
   EXPECT_TRUE(effects(arch(90), {0x000000e8000079c8, 0x000fe20008000600}, 0).changes_register_limit);
+  EXPECT_EQ(effects(arch(90), {0x000000e8000079c8, 0x000fe20008000600}, 0).register_limit, 0xe8u);
   EXPECT_FALSE(hgmma.changes_register_limit);
 }
 
