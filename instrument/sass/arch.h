@@ -12,6 +12,7 @@ namespace xtrace::sass {
 struct Arch {
   uint16_t sm;                   // 90 for sm_90 and sm_90a
   std::string_view name;         // "sm_90"
+  uint8_t group;                 // architectures of one group share opcode meanings: 75 | 80..89 | 90 | 100 103 | 120 121
   uint8_t ur_bits;               // width of uniform-register fields: 6 (sm_75..90) or 8 (sm_100+)
   uint16_t urz;                  // index of URZ: 63 or 255
   bool branch_low_byte;          // relative branches also use bits [23:16] (sm_90 and later)
