@@ -1,8 +1,8 @@
-// sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--save FOLDER] FILE...: splices plans of every kind into
-// up to N random kernels of every architecture that the files carry, and extracts each of them; in all
+// sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--plan NAME] [--save FOLDER] FILE...: splices plans of every kind, or
+// the one named, into up to N random kernels of every architecture that the files carry, and extracts each of them; in all
 // kernels the empty plan must give the identical file. The splicer verifies its result itself. Prints, for
-// every architecture, how many went through, and the refusals by reason. --save writes spliced and extracted
-// cubins for nvdisasm. Exit status 1 when an empty plan changes a byte, an extracted function differs from
+// every architecture, how many went through, and the refusals by reason. --save writes for nvdisasm the extracted kernels and
+// the spliced ones, cut out of their cubins where they can be. Exit status 1 when an empty plan changes a byte, an extracted function differs from
 // the original, or something fails that is no refusal.
 #include <fmt/format.h>
 
@@ -113,9 +113,10 @@ std::pair<instrument::Plan, wire::SlotLayout> plan_of(const PlanRow& row, const 
 
 class Run {
  public:
-  Run(size_t kernels, unsigned seed, unsigned only, std::filesystem::path save,
+  Run(size_t kernels, unsigned seed, unsigned only, std::string plan, std::filesystem::path save,
       std::vector<std::string> files)
-      : wanted_(kernels), random_(seed), only_(only), save_(std::move(save)), files_(std::move(files)) {}
+      : wanted_(kernels), random_(seed), only_(only), plan_(std::move(plan)), save_(std::move(save)),
+        files_(std::move(files)) {}
 
   int all() {
     collect();
@@ -196,18 +197,21 @@ class Run {
       }
     }
 
+    const wire::SlotLayout none;
     const auto info = cubin::kernel_info(*image, c.kernel);
     if (!info) return refuse(t, c, t.refusals, info.error());
+    const auto empty = instrument::splice(*code, c.kernel, shape_of(*info), {.probe = instrument::ProbeKind::none}, none);
+    const auto rewritten = image->write();
+    if (!empty || empty->cubin != *code || !rewritten || *rewritten != *code)
+      return fault(t, c, "the empty plan changed the file");
+    ++t.identical;
     const auto splicer = instrument::Splicer::create(*code, c.kernel, shape_of(*info));
     if (!splicer) {
       if (splicer.error().kind == ErrorKind::internal) fault(t, c, splicer.error().to_string());
       return refuse(t, c, t.refusals, splicer.error());
     }
-    const wire::SlotLayout none;
-    const auto empty = splicer->splice({.probe = instrument::ProbeKind::none}, none);
-    if (!empty || empty->cubin != *code) return fault(t, c, "the empty plan changed the file");
-    ++t.identical;
     for (const PlanRow& row : plan_rows) {
+      if (!plan_.empty() && plan_ != row.name) continue;
       const auto [plan, layout] = plan_of(row, *splicer, shape_of(*info));
       const auto spliced = splicer->splice(plan, layout);
       if (!spliced) {
@@ -218,7 +222,9 @@ class Run {
       ++t.by_plan[row.name];
       ++t.spliced;
       t.sites += spliced->report.sites;
-      save(fmt::format("sm_{}_{}_{}.cubin", image->sm(), t.tried, row.name), spliced->cubin);
+      if (save_.empty()) continue;
+      const auto alone = cubin::extract_function(spliced->cubin, c.kernel);
+      save(fmt::format("sm_{}_{}_{}.cubin", image->sm(), t.tried, row.name), alone ? alone->cubin : spliced->cubin);
     }
   }
 
@@ -242,6 +248,7 @@ class Run {
   size_t wanted_;
   std::mt19937 random_;
   unsigned only_;
+  std::string plan_;
   std::filesystem::path save_;
   std::vector<std::string> files_;
   std::map<unsigned, std::vector<Candidate>> candidates_;
@@ -254,7 +261,7 @@ class Run {
 int main(int argc, char** argv) {
   size_t kernels = 2000;
   unsigned seed = 1, only = 0;
-  std::string save;
+  std::string plan, save;
   std::vector<std::string> files;
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
@@ -265,6 +272,8 @@ int main(int argc, char** argv) {
       seed = static_cast<unsigned>(std::stoul(argv[++i]));
     } else if (a == "--sm" && more) {
       only = static_cast<unsigned>(std::stoul(argv[++i]));
+    } else if (a == "--plan" && more) {
+      plan = argv[++i];
     } else if (a == "--save" && more) {
       save = argv[++i];
     } else {
@@ -272,9 +281,9 @@ int main(int argc, char** argv) {
     }
   }
   if (files.empty()) {
-    std::fputs("usage: sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--save FOLDER] FILE...\n",
+    std::fputs("usage: sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--plan NAME] [--save FOLDER] FILE...\n",
                stderr);
     return 64;
   }
-  return xtrace::Run(kernels, seed, only, save, files).all();
+  return xtrace::Run(kernels, seed, only, plan, save, files).all();
 }
