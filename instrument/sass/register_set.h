@@ -11,7 +11,9 @@ namespace xtrace::sass {
 
 class RegSet {
  public:
-  static constexpr unsigned size = 256;
+  constexpr RegSet() = default;
+  constexpr explicit RegSet(uint64_t first) : words_{first} {}  // registers 0 .. 63, bit by bit
+  static constexpr size_t size() { return 256; }
 
   constexpr bool test(size_t r) const { return words_[r >> 6] >> (r & 63) & 1; }
   constexpr bool operator[](size_t r) const { return test(r); }
@@ -64,7 +66,7 @@ class RegSet {
   constexpr bool operator==(const RegSet&) const = default;
 
  private:
-  std::array<uint64_t, size / 64> words_{};
+  std::array<uint64_t, 4> words_{};
 };
 
 }  // namespace xtrace::sass
