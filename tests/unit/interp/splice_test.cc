@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/file.h"
 #include "instrument/instrument.h"
 #include "instrument/slot_plan.h"
 #include "replay/interp/interp_backend.h"
@@ -50,10 +51,52 @@ class PcWitness final : public replay::interp::WitnessSink {
   uint32_t pc_;
 };
 
-class Spliced : public testing::TestWithParam<std::string> {
+// A kernel, and the architecture whose code of it runs: the recorded one, or what nvcc makes of the same source.
+struct Code {
+  std::string kernel, arch;
+};
+
+// Of sm_80's the interpreter lacks the scaled shared addresses of three ([R3.X4]), and the WARPSYNC of one.
+constexpr const char* not_on_sm80[] = {"transpose_tiled", "reduce_sum", "sgemm", "switch_table"};
+
+std::vector<Code> codes() {
+  std::vector<Code> all;
+  for (const std::string& kernel : recorded_kernels()) {
+    all.push_back({kernel, "sm_90"});
+    if (std::find(std::begin(not_on_sm80), std::end(not_on_sm80), kernel) == std::end(not_on_sm80))
+      all.push_back({kernel, "sm_80"});
+  }
+  return all;
+}
+
+Result<Bytes> code_for(const Code& code) {
+  return read_file(fmt::format("{}/fixtures/cubins/{}/kernels13/{}.cubin", XTRACE_SOURCE_DIR, code.arch, code.kernel));
+}
+
+TEST(SplicedCode, OfSm80IsExecutedOrRefusedByName) {
+  for (const char* kernel : not_on_sm80) {
+    const replay::LaunchImage launch = recorded_launch(kernel);
+    const auto backend = replay::make_interp_backend();
+    ASSERT_TRUE(backend->prepare(launch));
+    const auto module = backend->load(*code_for({kernel, "sm_80"}));
+    ASSERT_TRUE(module) << module.error().to_string();
+    ASSERT_TRUE(backend->restore(*module, replay::RestoreScope::all));
+    const auto outcome = backend->run(*module);
+    ASSERT_FALSE(outcome) << kernel;
+    EXPECT_EQ(outcome.error().kind, ErrorKind::unsupported);
+    EXPECT_NE(outcome.error().message.find("not implemented"), std::string::npos) << outcome.error().message;
+  }
+}
+
+class Spliced : public testing::TestWithParam<Code> {
  protected:
   void SetUp() override {
-    launch = recorded_launch(GetParam());
+    launch = recorded_launch(GetParam().kernel);
+    if (GetParam().arch != "sm_90") {
+      auto code = code_for(GetParam());
+      ASSERT_TRUE(code) << code.error().to_string();
+      launch.code = std::move(*code);
+    }
     const bundle::LaunchRecord& r = launch.record;
     backend = replay::make_interp_backend();
     ASSERT_TRUE(backend->prepare(launch));
@@ -336,8 +379,8 @@ TEST_P(Spliced, SampledTraceIsTheWitnessOfItsCtas) {
     trace(ProbeKind::block, trace::TraceKind::block, r, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Spliced, testing::ValuesIn(recorded_kernels()),
-                         [](const auto& p) { return p.param; });
+INSTANTIATE_TEST_SUITE_P(Kernels, Spliced, testing::ValuesIn(codes()),
+                         [](const auto& p) { return p.param.kernel + "_" + p.param.arch; });
 
 }  // namespace
 }  // namespace xtrace::interp_test
