@@ -20,6 +20,14 @@ constexpr uint8_t sb_values = 0, sb_stores = 1;   // nothing is outstanding at e
 constexpr Schedule after(unsigned stall) { return {.stall = stall}; }
 constexpr Schedule loads(unsigned stall = scoreboard_visible) { return {.stall = stall, .write_barrier = sb_values}; }
 
+// R2UR, and what its result needs beyond the stall: where it has variable latency, a wait for it on scoreboard `sb`.
+void to_uniform(const sass::Arch& arch, Sequence& seq, Ureg to, Gpr from, unsigned stall, uint8_t sb) {
+  const sass::RawInst w = enc::r2ur(to, from);
+  if (sass::effects(arch, enc::for_arch(arch, w), 0).fixed_latency) return put(seq, w, after(stall));
+  put(seq, w, {.stall = std::max(stall, scoreboard_visible), .write_barrier = sb});
+  put(seq, enc::nop(), {.stall = 1, .wait_mask = static_cast<uint8_t>(1u << sb)});
+}
+
 constexpr Gpr next(Gpr r) { return {static_cast<uint8_t>(r.index + 1)}; }
 
 // Bits of the lane number, which stand in the low bits of `v`, to the predicates of the lane groups. Clobbers t and u.
@@ -54,9 +62,9 @@ constexpr Schedule when_read(unsigned stall) { return {.stall = stall, .wait_mas
 
 class Classic {
  public:
-  Classic(const LaunchShape& shape, const Plan& plan, const wire::SlotLayout& layout,
+  Classic(const sass::Arch& arch, const LaunchShape& shape, const Plan& plan, const wire::SlotLayout& layout,
           const std::optional<LaneGroups>& groups, const UniformPlan& ur)
-      : shape_(shape), plan_(plan), layout_(layout), groups_(groups), ur_(ur) {}
+      : arch_(arch), shape_(shape), plan_(plan), layout_(layout), groups_(groups), ur_(ur) {}
 
   Prologue build() {
     read_coordinates(shape_.block, enc::sr_tid_x, tid, r2, r3);
@@ -111,7 +119,7 @@ class Classic {
     put(seq_, enc::mov_imm(next(rd), static_cast<uint32_t>(base >> 32)), after(vector_to_vector));
     put(seq_, enc::imad_wide_u32_imm(rd, index, scale, rd), after(vector_to_vector));
   }
-  void to_uniform(Ureg to, Gpr reg, unsigned stall = 1) { put(seq_, enc::r2ur(to, reg), after(stall)); }
+  void to_uniform(Ureg to, Gpr reg, unsigned stall = 1) { instrument::to_uniform(arch_, seq_, to, reg, stall, sb_values); }
 
   void header_address() {
     element_address(r4, layout_.headers, tid, sizeof(wire::WarpHeader));
@@ -188,6 +196,7 @@ class Classic {
     drain();
   }
 
+  const sass::Arch& arch_;
   const LaunchShape& shape_;
   const Plan& plan_;
   const wire::SlotLayout& layout_;
@@ -201,9 +210,9 @@ using Registers = std::array<Gpr, 8>;   // [2,3] and [4,5] are aligned pairs
 
 class Light {
  public:
-  Light(const LaunchShape& shape, const wire::SlotLayout& layout, const std::optional<LaneGroups>& groups,
-        const Scratch& scratch, const Registers& r, const HeldHead* held)
-      : shape_(shape), layout_(layout), groups_(groups), ur_(scratch.uniform()), sb_(scratch.scoreboard()), r_(r),
+  Light(const sass::Arch& arch, const LaunchShape& shape, const wire::SlotLayout& layout,
+        const std::optional<LaneGroups>& groups, const Scratch& scratch, const Registers& r, const HeldHead* held)
+      : arch_(arch), shape_(shape), layout_(layout), groups_(groups), ur_(scratch.uniform()), sb_(scratch.scoreboard()), r_(r),
         holds_head_(held != nullptr), first_record_(layout.lead_bytes + (held != nullptr ? held->record_bytes : 0)) {}
 
   // First half: loads, and what needs none.
@@ -258,7 +267,7 @@ class Light {
       put(seq, pack_place(packed(), virtid(), time()));
       put(seq, enc::mov_imm(next(address()), static_cast<uint32_t>(layout_.slots >> 32)), after(vector_to_memory));
     }
-    put(seq, enc::r2ur(ur_.address, address()));
+    to_uniform(arch_, seq, ur_.address, address(), 1, sb_);
     if (!holds_head_ && !layout_.headless)
       put(seq, store_head({address(), -static_cast<int32_t>(layout_.lead_bytes)}, clock()),
           {.stall = 1, .read_barrier = sb_});
@@ -284,6 +293,7 @@ class Light {
     if (!layout_.headless) put(seq, enc::cs2r32(time(), enc::sr_globaltimer_lo));
   }
 
+  const sass::Arch& arch_;
   const LaunchShape& shape_;
   const wire::SlotLayout& layout_;
   const std::optional<LaneGroups>& groups_;
@@ -342,14 +352,14 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
                         const wire::SlotLayout& layout, const std::optional<LaneGroups>& groups,
                         const std::optional<HeldHead>& held, const Insertions& insertions, Scratch& scratch) {
   if (!has_light_prologue(plan, layout)) {
-    Prologue classic = Classic(shape, plan, layout, groups, scratch.uniform()).build();
+    Prologue classic = Classic(*code.arch, shape, plan, layout, groups, scratch.uniform()).build();
     classic.settle = groups ? predicate_to_guard : 0;
     return classic;
   }
   Prologue out;
   out.settle = std::max(r2ur_to_use, groups ? predicate_to_guard : 0);
   const auto split = [&](InstIndex at, const Holder& a, const Holder& b) {
-    Light light(shape, layout, groups, scratch, registers_of(a, b), held ? &*held : nullptr);
+    Light light(*code.arch, shape, layout, groups, scratch, registers_of(a, b), held ? &*held : nullptr);
     out.words = light.start();
     out.rest = light.finish();
     out.rest_at = at;
@@ -367,7 +377,7 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
       return out;
     }
   }
-  Light light(shape, layout, groups, scratch, {Gpr{0}, Gpr{1}, Gpr{2}, Gpr{3}, Gpr{4}, Gpr{5}, Gpr{6}, Gpr{7}}, nullptr);
+  Light light(*code.arch, shape, layout, groups, scratch, {Gpr{0}, Gpr{1}, Gpr{2}, Gpr{3}, Gpr{4}, Gpr{5}, Gpr{6}, Gpr{7}}, nullptr);
   out.words = light.start();
   const Sequence rest = light.finish();
   out.words.insert(out.words.end(), rest.begin(), rest.end());

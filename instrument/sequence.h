@@ -4,18 +4,21 @@
 
 #include <vector>
 
+#include "instrument/sass/arch.h"
 #include "instrument/sass/inst.h"
 
 namespace xtrace::instrument {
 
-// Cycles that must lie between a producer and its consumer: the smallest distances that 4.6 M instructions of vendor code
-// keep for any of the pairs that probes use (sass.md 5.1), or more.
+// Cycles that must lie between a producer and its consumer: the smallest distances that 4.6 M instructions of vendor code for
+// sm_90 keep for any of the pairs that probes use (sass.md 5.1), or more. 3 M instructions for each of sm_80, 86, 89, 100, 103,
+// 120 and 121 keep them too.
 namespace latency {
-constexpr unsigned vector_to_vector = 5;     // ALU, IMAD or CS2R result to ALU or IMAD
+constexpr unsigned vector_to_vector = 5;     // ALU or IMAD result to ALU or IMAD
 constexpr unsigned vector_to_memory = 5;     // ALU, IMAD or CS2R result to address or data of a store
 constexpr unsigned predicate_to_guard = 13;
 constexpr unsigned uniform_to_vector = 12;   // uniform ALU to a vector or memory instruction
 constexpr unsigned r2ur_to_use = 15;
+inline unsigned clock_to_vector(const sass::Arch& arch) { return arch.clock_to_alu; }   // CS2R result to ALU
 constexpr unsigned scoreboard_visible = 2;   // from an instruction that sets a scoreboard to one that waits on it
 }  // namespace latency
 

@@ -133,6 +133,16 @@ void place_rest(const Code& code, const Blocks& blocks, bool at_once, bool held,
   at.insert(at.begin(), prologue.rest.begin(), prologue.rest.end());
 }
 
+// Probes and prologue are written in words of sm_90.
+void to_arch(const sass::Arch& arch, Insertions& insertions, Sequence& entry) {
+  const auto convert = [&arch](Sequence& seq) {
+    for (sass::RawInst& w : seq) w = sass::enc::for_arch(arch, w);
+  };
+  convert(entry);
+  for (Sequence& seq : insertions.before) convert(seq);
+  for (Sequence& seq : insertions.after) convert(seq);
+}
+
 SpliceClaims claims_of(const Code& code, const Insertions& insertions, const wire::AddressMap& map,
                        uint32_t prologue_words) {
   SpliceClaims claims{map.original_of_new, prologue_words, {}};
@@ -173,7 +183,7 @@ Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const L
   XT_TRY(cubin::Image image, cubin::Image::parse(bytes));
   XT_TRY(cubin::KernelInfo info, cubin::kernel_info(image, kernel));
   XT_TRY(const sass::Arch* arch, sass::find_arch(image.sm()));
-  if (arch->sm != 90) return unsupported("splicing is implemented for sm_90; kernel {} is {}", kernel, arch->name);
+  if (arch->clock_to_alu == 0) return unsupported("there is no probe code for {}; kernel {} is for it", arch->name, kernel);
   for (uint8_t attribute : info.unknown_payload_attributes)
     return unsupported("kernel {} carries EIATTR {:#04x}, which may hold code offsets that xtrace does not know", kernel,
                        attribute);
@@ -241,6 +251,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
                                      held_head, insertions, scratch);
   place_rest(code, blocks, packs && !out.map.blocks[0].clock_at.empty() && out.map.blocks[0].full, held_head.has_value(), prologue,
              insertions);
+  to_arch(*code.arch, insertions, prologue.words);
   if (plan.probe != ProbeKind::count) choose_read_barriers(code, scratch.shared_scoreboards(), insertions);
   add_waits(code, insertions, prologue.words);
 

@@ -147,8 +147,14 @@ void Checker::inserted_code() {
 void Checker::control_words() {
   for (uint32_t k = 0; k < v.words.size(); ++k) {
     const sass::Control c = sass::get_control(v.words[k]);
-    const bool changed = v.is_inserted(k) || v.words[k] != v.old.insts[v.origin[k]].raw;
-    if (changed && !sass::is_legal(c)) fail("control-word", k, "illegal control word: " + sass::print_control(v.words[k]));
+    // What the original has, and vendor code for sm_80 has with a yield and reuse, is legal whatever it waits for.
+    bool kept = false;
+    if (!v.is_inserted(k)) {
+      sass::Control original = sass::get_control(v.old.insts[v.origin[k]].raw);
+      original.wait_mask = c.wait_mask;
+      kept = original == c;
+    }
+    if (!kept && !sass::is_legal(c)) fail("control-word", k, "illegal control word: " + sass::print_control(v.words[k]));
     const bool before_insertion = k + 1 < v.words.size() && v.is_inserted(k + 1) &&
                                   v.next_original[k + 1] != SpliceView::inserted;
     if (!v.is_inserted(k) && before_insertion && c.keep_issuing && c.reuse != 0)

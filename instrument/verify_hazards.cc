@@ -2,7 +2,8 @@
 // still be under way on some path to it:
 //
 //   store_reads[sb]   registers that an inserted store has not read yet, released by scoreboard sb
-//   results[sb]       registers that wait for a result under scoreboard sb (S2R, LDG of the prologue)
+//   results[sb]       registers that wait for a result under scoreboard sb (S2R, LDG of the prologue); uniform_results[sb]
+//                     likewise (R2UR in front of sm_90)
 //   countdowns        cycles until a fixed-latency result of inserted code may be used, by kind of user
 //   probe_value       registers whose last writer on every path is inserted code
 //   probe_guard       predicates likewise
@@ -29,7 +30,7 @@ struct Countdown {
 };
 
 struct State {
-  std::array<RegSet, 6> store_reads, results;
+  std::array<RegSet, 6> store_reads, results, uniform_results;
   Countdown left;
   RegSet probe_value, unread;
   sass::PredSet probe_guard = 0;
@@ -55,9 +56,11 @@ bool join(State& to, const State& from) {
   }
   bool changed = false;
   for (unsigned sb = 0; sb < 6; ++sb) {
-    changed |= (from.store_reads[sb] & ~to.store_reads[sb]).any() || (from.results[sb] & ~to.results[sb]).any();
+    changed |= (from.store_reads[sb] & ~to.store_reads[sb]).any() || (from.results[sb] & ~to.results[sb]).any() ||
+               (from.uniform_results[sb] & ~to.uniform_results[sb]).any();
     to.store_reads[sb] |= from.store_reads[sb];
     to.results[sb] |= from.results[sb];
+    to.uniform_results[sb] |= from.uniform_results[sb];
   }
   changed |= raise(to.left.vector_alu, from.left.vector_alu) | raise(to.left.vector_memory, from.left.vector_memory) |
              raise(to.left.uniform_alu, from.left.uniform_alu) | raise(to.left.uniform_other, from.left.uniform_other) |
@@ -141,6 +144,8 @@ class Hazards {
     for (unsigned r = 0; r < 63; ++r) {
       if (!fx.use.ur.test(r)) continue;
       const uint8_t left = is_uniform_alu(fx) ? s.left.uniform_alu[r] : s.left.uniform_other[r];
+      for (unsigned sb = 0; sb < 6; ++sb)
+        if (s.uniform_results[sb].test(r)) fail("result-too-early", k, fmt::format("UR{} awaits SB{}", r, sb));
       if (left > 0) fail("result-too-early", k, fmt::format("UR{} is ready {} cycles later", r, left));
     }
     for (unsigned p = 0; p < 7; ++p)
@@ -179,6 +184,7 @@ class Hazards {
       if (c.wait_mask >> sb & 1) {
         s.store_reads[sb].reset();
         s.results[sb].reset();
+        s.uniform_results[sb].reset();
       }
     const bool inserted = v_.is_inserted(k);
     if (report) {
@@ -210,6 +216,8 @@ class Hazards {
         s.store_reads[c.read_barrier] |= fx.use.gpr;
       else if (report)
         fail("store-overwritten", k, "a store without a read barrier");
+    } else if (fx.late_queue != sass::LateQueue::none && c.write_barrier < 6) {
+      s.store_reads[c.write_barrier] |= fx.use.gpr;   // what has its result has read its sources
     }
     s.unread &= ~fx.use.gpr;
     if (fx.kind == sass::MemKind::none) s.unread |= fx.def.gpr;
@@ -223,13 +231,18 @@ class Hazards {
       } else if (!fx.fixed_latency && report) {
         fail("result-too-early", k, "a result of variable latency without a write barrier");
       } else {
-        s.left.vector_alu[r] = 4;
+        s.left.vector_alu[r] = fx.mnemonic == "CS2R" ? v_.old.arch->clock_to_alu : 4;
         s.left.vector_memory[r] = 5;
       }
       s.probe_value.set(r);
     }
     for (unsigned r = 0; r < 63; ++r) {
       if (!fx.def.ur.test(r)) continue;
+      if (c.write_barrier < 6) {
+        s.uniform_results[c.write_barrier].set(r);
+        continue;
+      }
+      if (!fx.fixed_latency && report) fail("result-too-early", k, "a result of variable latency without a write barrier");
       s.left.uniform_alu[r] = r2ur ? 13 : slow_uniform ? 4 : 2;
       s.left.uniform_other[r] = r2ur ? 13 : slow_uniform ? 12 : 5;
     }

@@ -49,7 +49,7 @@ class BlockHead {
   bool elected(InstIndex at) {
     constexpr unsigned missing = predicate_to_guard - 4;
     for (InstIndex store : {after(at, missing).value_or(block_.last()), at}) {
-      const auto leader = c_.scratch.predicate(at, store);
+      const auto leader = c_.leader(at, store);
       if (!leader) continue;
       const auto h = c_.scratch.try_holder(at, store, {Shape::quad, Shape::two_pairs}, previous_);
       if (!h) continue;
@@ -88,7 +88,7 @@ class BlockHead {
   }
 
   void by_pair(const Holder& h) {
-    const auto leader = c_.scratch.predicate(block_.first, block_.first);
+    const auto leader = c_.leader(block_.first, block_.first);
     if (leader) put(head_, enc::elect(*leader));
     bump_cursor(c_, head_, wire::chunk_bytes);
     put(head_, enc::cs2r64(h.r(0), enc::sr_clock_lo), {.stall = leader ? predicate_to_guard - 1 : vector_to_memory});

@@ -60,7 +60,7 @@ class Chain {
     // In a loop the first clock is read again soon after the store: it has a register that the store does not read.
     const enc::Gpr r = data_.r(0);
     put(c_.out.before[block(head_).first], enc::cs2r32(first_, enc::sr_clock_lo));
-    const InstIndex shift = settled(c_, block(head_).first, vector_to_vector, block(head_).last());
+    const InstIndex shift = settled(c_, block(head_).first, clock_to_vector(*c_.code.arch), block(head_).last());
     put(c_.out.before[shift], enc::lea_imm(first_, first_, head_ + 1, static_cast<uint8_t>(c_.layout.index_bits)));
     Sequence& second = c_.out.before[block(head_ + 1).first];
     put(second, enc::cs2r32(r, enc::sr_clock_lo));

@@ -70,7 +70,7 @@ class BlockWriter {
   void elect() {
     const unsigned whole = stall_cycles(c_.code, block_.first, block_.last()) + block_.count;
     if (whole < predicate_to_guard) return;
-    leader_ = c_.scratch.predicate(block_.first, block_.last());
+    leader_ = c_.leader(block_.first, block_.last());
     if (!leader_) return;
     since_elect_ = 0;
     count([&](Sequence& at) { put(at, enc::elect(*leader_)); }, block_.first);

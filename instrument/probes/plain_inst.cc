@@ -270,7 +270,7 @@ class PlainInst {
       const enc::Gpr r = p.data.r(reg);
       // The odd clocks of one register must be merged before the next register's are read.
       if (merge_reg != none && merge_reg != reg && word.high != none) {
-        merge(p, merge_reg, merge_group, settled(c_, odd_at, vector_to_vector, block_.first + word.high));
+        merge(p, merge_reg, merge_group, settled(c_, odd_at, clock_to_vector(*c_.code.arch), block_.first + word.high));
         merge_reg = none;
       }
       if (word.kind == Word::Kind::head && word.low == none) put(c_.out.before[low], for_groups(enc::mov_imm(r, record_head(c_, wire::RecordKind::inst, number_)), group));
@@ -304,7 +304,7 @@ class PlainInst {
     InstIndex at = p.last;
     if (shifts) at = std::max(at, settled(c_, p.offset_at, vector_to_vector, p.store));
     if (shifts || shifts_head || merge_reg != none) {
-      if (shifts_head || merge_reg != none) at = std::max(at, settled(c_, p.last, vector_to_vector, p.store));
+      if (shifts_head || merge_reg != none) at = std::max(at, settled(c_, p.last, clock_to_vector(*c_.code.arch), p.store));
       Sequence& seq = c_.out.before[at];
       if (shifts)
         put(seq, wanted > k ? enc::shf_l_u32_imm(p.offset, p.offset, static_cast<uint8_t>(wanted - k))

@@ -38,6 +38,11 @@ sass::RawInst with_record_policy(sass::RawInst store) {
   return store;
 }
 
+std::optional<enc::Pred> ProbeContext::leader(InstIndex from, InstIndex to) const {
+  if (!enc::exists(*code.arch, enc::elect(enc::PT))) return std::nullopt;
+  return scratch.predicate(from, to);
+}
+
 void bump_cursor(ProbeContext& c, Sequence& seq, uint32_t bytes) {
   const UniformPlan& ur = c.scratch.uniform();
   if (c.layout.wraps) put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, bytes));

@@ -35,7 +35,7 @@ class ShortHead {
   bool with_head() {
     const auto in_entry = first_wait(c_.code, c_.blocks, c_.out);
     if (!in_entry) return false;
-    const InstIndex clock = block_.first, shift = ready(clock, vector_to_vector), store = ready(shift, vector_to_memory);
+    const InstIndex clock = block_.first, shift = ready(clock, clock_to_vector(*c_.code.arch)), store = ready(shift, vector_to_memory);
     const Shadows entry = find_shadows(c_.code, c_.blocks.blocks[0], 1, c_.blocks.blocks[0].last());
     const Shadows here = find_shadows(c_.code, block_, store, block_.last());
     struct Choice {
@@ -63,7 +63,7 @@ class ShortHead {
       if (early && !own) continue;
       const enc::Gpr word = early ? own->r(0) : head->r(2);
       put(c_.out.before[clock], enc::cs2r32(word, enc::sr_clock_lo));
-      put_pause(c_.out.before[shift], missing(clock, shift, vector_to_vector));
+      put_pause(c_.out.before[shift], missing(clock, shift, clock_to_vector(*c_.code.arch)));
       put(c_.out.before[shift], shifted(word));
       Sequence& at = c_.out.before[choice.store];
       put_pause(at, missing(shift, choice.store, vector_to_memory));
@@ -96,7 +96,7 @@ class ShortHead {
   }
 
   bool put_off(InstIndex clock, Shape shape) {
-    const InstIndex shift = ready(clock, vector_to_vector), store = ready(shift, vector_to_memory);
+    const InstIndex shift = ready(clock, clock_to_vector(*c_.code.arch)), store = ready(shift, vector_to_memory);
     // Best where the kernel waits, longest first, and then all of it but the clock: in a loop whose warps are woken together
     // every instruction in front of the next load delays the last of them.
     const Shadows shadows = find_shadows(c_.code, block_, clock + 1, block_.last());
@@ -124,7 +124,7 @@ class ShortHead {
     Sequence& head = c_.out.before[clock];
     put(head, enc::cs2r32(h.r(0), enc::sr_clock_lo));
     if (!full_) put(c_.out.before[shift], enc::vote_any_active(h.r(1)));
-    put_pause(c_.out.before[shift], missing(clock, shift, vector_to_vector));
+    put_pause(c_.out.before[shift], missing(clock, shift, clock_to_vector(*c_.code.arch)));
     put(c_.out.before[shift], shifted(h.r(0)));
     put_pause(c_.out.before[store], missing(shift, store, vector_to_memory));
     if (full_ || aligned_) {
@@ -143,7 +143,7 @@ class ShortHead {
     const auto h = c_.scratch.try_holder(i, i, {Shape::single}, previous_);
     if (!h) return false;
     Sequence& seq = c_.out.before[i];
-    put(seq, enc::cs2r32(h->r(0), enc::sr_clock_lo), {.stall = vector_to_vector});
+    put(seq, enc::cs2r32(h->r(0), enc::sr_clock_lo), {.stall = clock_to_vector(*c_.code.arch)});
     put(seq, shifted(h->r(0)), {.stall = vector_to_memory});
     store_words(c_, seq, *h, 1, 0);
     put(seq, enc::vote_any_active(h->r(0)), {.stall = vector_to_memory});

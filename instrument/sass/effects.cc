@@ -1,7 +1,7 @@
 #include "instrument/sass/effects.h"
 
 #include <algorithm>
-#include <span>
+#include <bit>
 
 #include "instrument/sass/branch.h"
 #include "instrument/sass/form.h"
@@ -16,43 +16,49 @@ unsigned field(const RawInst& w, unsigned high, unsigned low) {
   return static_cast<unsigned>(get_bits(w, bits(high, low)));
 }
 
-// Registers `first`..`first + count - 1`; the zero register and what lies beyond it are left out.
+// Registers `first`..`first + count - 1`; the zero register and what lies beyond it are left out. `first` is at most that.
 void add_registers(RegSet& set, unsigned first, unsigned count, unsigned zero) {
-  const unsigned end = std::min(first + count, zero);
-  for (unsigned r = first; r < end; ++r) set[r] = true;  // below the size of the set: no check
+  constexpr unsigned at_once = 32;
+  count = std::min(count, zero - first);
+  for (; count > at_once; first += at_once, count -= at_once) set.set_run(first, at_once);
+  set.set_run(first, count);
 }
 
 void add_predicate(PredSet& set, unsigned p) {
   if (p < pt) set = static_cast<PredSet>(set | 1u << p);
 }
 
-// Collects one operand of the table into a register set.
+// Collects operands of an opcode into a register set.
 class Collector {
  public:
-  Collector(const Arch& arch, const RawInst& w) : arch_(arch), w_(w), layout_(alu_layout(opcode13(w))) {}
+  Collector(const Arch& arch, const RawInst& w)
+      : arch_(arch), w_(w), bytes_(reinterpret_cast<const unsigned char*>(&w)), ur_mask_((1u << arch.ur_bits) - 1),
+        urz_(arch.urz) {
+    static_assert(std::endian::native == std::endian::little);
+  }
+
+  void gpr(Opcode::Single s, RegSet& out) const { single(out, bytes_[s.at], rz, s.present); }
+  void ur(Opcode::Single s, RegSet& out) const { single(out, bytes_[s.at] & ur_mask_, urz_, s.present); }
+  void pred(Opcode::Single s, PredSet& out) const {
+    out = static_cast<PredSet>(out | (s.present << (w_.hi >> s.at & 7) & 0x7f));
+  }
 
   void add(const Slot& slot, RegEffects& out) const {
     const unsigned width = slot.rule == WidthRule::count ? slot.count : slot_width(arch_, w_, slot);
     if (width == 0) return;
     switch (slot.kind) {
       case SlotKind::none:
-        return;
-      case SlotKind::gpr:
-        return gpr(slot.low, width, out);
-      case SlotKind::ur:
-        return ur(slot.low, width, out);
       case SlotKind::alu_b:
-        return layout_.s_is_c ? gpr(64, width, out) : source(width, out);
       case SlotKind::alu_c:
-        return layout_.s_is_c ? source(width, out) : gpr(64, width, out);
       case SlotKind::alu_s:
-        return source(width, out);
       case SlotKind::uniform_b:
-        return layout_.s_is_c ? ur(64, width, out) : source(width, out);
       case SlotKind::uniform_c:
-        return layout_.s_is_c ? source(width, out) : ur(64, width, out);
       case SlotKind::uniform_s:
-        return source(width, out);
+        return;  // an Opcode has none
+      case SlotKind::gpr:
+        return add_registers(out.gpr, bytes_[slot.low / 8u], width, rz);
+      case SlotKind::ur:
+        return add_registers(out.ur, bytes_[slot.low / 8u] & ur_mask_, width, urz_);
       case SlotKind::pred:
         return add_predicate(out.pred, field(w_, slot.low + 2u, slot.low));
       case SlotKind::upred:
@@ -96,30 +102,14 @@ class Collector {
   }
 
  private:
-  void gpr(unsigned low, unsigned width, RegEffects& out) const {
-    add_registers(out.gpr, field(w_, low + 7, low), width, rz);
-  }
-  void ur(unsigned low, unsigned width, RegEffects& out) const {
-    add_registers(out.ur, field(w_, low + arch_.ur_bits - 1u, low), width, arch_.urz);
-  }
-  // The operand in bits [63:32].
-  void source(unsigned width, RegEffects& out) const {
-    switch (layout_.s) {
-      case SourceS::reg:
-        return gpr(32, width, out);
-      case SourceS::ur:
-        return ur(32, width, out);
-      case SourceS::constant_bindless:
-        return ur(32, 2, out);
-      case SourceS::imm:
-      case SourceS::constant:
-        return;
-    }
+  static void single(RegSet& set, unsigned r, unsigned zero, unsigned present) {
+    set.set_if(r, (present & static_cast<unsigned>(r != zero)) != 0);
   }
 
   const Arch& arch_;
   const RawInst& w_;
-  AluLayout layout_;
+  const unsigned char* bytes_;  // of the word; register fields stand in whole bytes
+  unsigned ur_mask_, urz_;
 };
 
 // What is not known may touch everything.
@@ -138,69 +128,14 @@ void set_unknown(Effects& e, const Arch& arch) {
   e.late_queue = LateQueue::other;
 }
 
-unsigned access_bytes(const Form& form, const Arch& arch, const RawInst& w) {
+unsigned access_bytes(const Opcode& opcode, const Arch& arch, const RawInst& w) {
+  constexpr uint8_t size[] = {1, 1, 2, 2, 4, 8, 16, 16};  // [75:73]
+  const Form& form = *opcode.form;
   if (form.space() == MemSpace::none) return 0;
-  const auto rule_bytes = [&](const Slot& s) -> unsigned {
-    switch (s.rule) {
-      case WidthRule::sz: {
-        constexpr uint8_t size[] = {1, 1, 2, 2, 4, 8, 16, 16};
-        return size[field(w, 75, 73)];
-      }
-      case WidthRule::ati:
-      case WidthRule::atf:
-        return 4 * slot_width(arch, w, s);
-      default:
-        return 0;
-    }
-  };
-  for (const auto& slots : {std::span<const Slot>(form.defs), std::span<const Slot>(form.uses)})
-    for (const Slot& s : slots) {
-      if (s.kind == SlotKind::none) break;
-      if (const unsigned n = rule_bytes(s)) return n;
-    }
-  if (form.kind() == MemKind::async && form.mnemonic == "LDGSTS") {
-    if (arch.sm >= 100) return 4u << std::min(field(w, 75, 74), 2u);
-    constexpr uint8_t size[] = {1, 1, 2, 2, 4, 8, 16, 16};  // [75:73] like a load
-    return size[field(w, 75, 73)];
-  }
-  return 0;
-}
-
-bool is_fixed_latency(const Form& form, const Arch& arch) {
-  if (form.has(variable)) return false;
-  switch (form.cls) {
-    case OpClass::alu:
-    case OpClass::uniform:
-    case OpClass::front:
-      return true;
-    case OpClass::fp64:
-      return arch.sm == 90 ||
-             arch.sm == 100;  // others run it on a shared pipe with scoreboards [ptxas 13 output]
-    default:
-      return false;
-  }
-}
-
-LateQueue late_queue(const Form& form) {
-  switch (form.cls) {
-    case OpClass::lsu:
-      return LateQueue::lsu;
-    case OpClass::xu:
-      return LateQueue::xu;
-    case OpClass::branch:
-      return LateQueue::branch;
-    case OpClass::mio:
-    case OpClass::dmma:
-    case OpClass::gmma:
-    case OpClass::tma:
-      return LateQueue::other;
-    case OpClass::alu:
-    case OpClass::fp64:
-    case OpClass::uniform:
-    case OpClass::front:
-      return form.has(variable) ? LateQueue::other : LateQueue::none;
-  }
-  return LateQueue::other;
+  if (opcode.access == WidthRule::sz) return size[field(w, 75, 73)];
+  if (opcode.access != WidthRule::count) return 4 * slot_width(arch, w, {.rule = opcode.access});
+  if (form.kind() != MemKind::async || form.mnemonic != "LDGSTS") return 0;
+  return arch.sm >= 100 ? 4u << std::min(field(w, 75, 74), 2u) : size[field(w, 75, 73)];
 }
 
 // The condition of a branch-unit instruction is @guard and Pp ([89:87], negate [90]); 7, plain = always.
@@ -213,6 +148,7 @@ bool is_conditional(const Form& form, const RawInst& w) {
 }
 
 bool falls_through(const Form& form, const RawInst& w) {
+  if (form.flow() == Flow::next) return true;
   switch (form.flow()) {
     case Flow::branch:
     case Flow::branch_indirect:
@@ -233,14 +169,26 @@ bool falls_through(const Form& form, const RawInst& w) {
 
 Effects effects(const Arch& arch, const RawInst& w, uint32_t pc) {
   Effects e;  // one object on every path, so that it is built where the caller wants it
-  const Form* form = find_form(arch, w);
-  if (form == nullptr) {
+  const Opcode* opcode = find_opcode(arch, w);
+  if (opcode == nullptr) {
     set_unknown(e, arch);
     return e;
   }
+  const Form* form = opcode->form;
   e.known = true;
   e.mnemonic = form->mnemonic;
   const Collector collector(arch, w);
+#pragma GCC unroll 3
+  for (const Opcode::Single s : opcode->gpr_read) collector.gpr(s, e.use.gpr);
+  if (opcode->has_uniform) {
+    for (const Opcode::Single s : opcode->ur_read) collector.ur(s, e.use.ur);
+    collector.ur(opcode->ur_write, e.def.ur);
+  }
+#pragma GCC unroll 2
+  for (const Opcode::Single s : opcode->pred_read) collector.pred(s, e.use.pred);
+#pragma GCC unroll 2
+  for (const Opcode::Single s : opcode->pred_write) collector.pred(s, e.def.pred);
+  collector.gpr(opcode->gpr_write, e.def.gpr);
   const auto is_bound = [&](const Slot& s) {
     return s.uncertain && !(s.rule == WidthRule::tld_a && slot_width(arch, w, s) == 1);
   };
@@ -250,12 +198,12 @@ Effects effects(const Arch& arch, const RawInst& w, uint32_t pc) {
     collector.add(s, only);
     if (only.gpr.any() || only.ur.any() || (only.pred | only.upred | only.barrier) != 0) e.exact = false;
   };
-  for (const Slot& s : form->uses) {
+  for (const Slot& s : opcode->other_reads) {
     if (s.kind == SlotKind::none) break;
     collector.add(s, e.use);
     if (is_bound(s)) note_bound(s);
   }
-  for (const Slot& s : form->defs) {
+  for (const Slot& s : opcode->other_writes) {
     if (s.kind == SlotKind::none) break;
     collector.add(s, e.def);
     if (!is_bound(s)) continue;
@@ -263,13 +211,13 @@ Effects effects(const Arch& arch, const RawInst& w, uint32_t pc) {
     note_bound(s);
   }
   const unsigned guard = field(w, 14, 12);
-  add_predicate(form->guard_is_uniform() ? e.use.upred : e.use.pred, guard);
-  if (form->has(either_guard)) add_predicate(e.use.pred, guard);
+  e.use.pred = static_cast<PredSet>(e.use.pred | (opcode->guard_pred << guard & 0x7f));
+  e.use.upred = static_cast<PredSet>(e.use.upred | (opcode->guard_upred << guard & 0x7f));
   e.guarded = field(w, 15, 12) != pt;
 
   e.space = form->space();
   e.kind = form->kind();
-  e.access_bytes = static_cast<uint8_t>(access_bytes(*form, arch, w));
+  e.access_bytes = static_cast<uint8_t>(access_bytes(*opcode, arch, w));
 
   e.flow = form->flow();
   e.falls_through = falls_through(*form, w);
@@ -278,10 +226,11 @@ Effects effects(const Arch& arch, const RawInst& w, uint32_t pc) {
     e.target = target;
     e.is_bssy_target = form->has(bssy_target);
   }
-  e.may_switch_path = !form->has(stays) && (form->has(switches) || form->cls == OpClass::branch);
-
-  e.fixed_latency = is_fixed_latency(*form, arch);
-  e.late_queue = late_queue(*form);
+  e.may_switch_path = opcode->may_switch_path;
+  // Chips with few double-precision units share them: a scoreboard there. [ptxas 13 output]
+  const bool shared_fp64 = form->cls == OpClass::fp64 && arch.sm != 90 && arch.sm != 100;
+  e.fixed_latency = opcode->fixed_latency && !shared_fp64;
+  e.late_queue = opcode->late_queue;
   // Half-precision and matrix instructions run on another unit on some chips of an architecture: there the
   // code gives them a scoreboard. [vendor code: sm_75, 80, 86, 103]
   if (e.fixed_latency && get_control(w).write_barrier != Control::no_barrier) {

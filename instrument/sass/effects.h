@@ -2,17 +2,17 @@
 // an instruction without a form gives `known == false` and must be treated as reading and writing everything.
 #pragma once
 
-#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
 #include "instrument/sass/arch.h"
 #include "instrument/sass/inst.h"
+#include "instrument/sass/register_set.h"
 
 namespace xtrace::sass {
 
-using RegSet = std::bitset<256>;  // vector registers by index (RZ = 255 never set), or uniform registers (URZ never set)
+// A RegSet holds vector registers by index (RZ = 255 never set), or uniform registers (URZ never set).
 using PredSet = uint8_t;          // bit i: P<i> or UP<i>, i = 0..6 (PT and UPT never set)
 
 struct RegEffects {

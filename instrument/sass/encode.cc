@@ -1,6 +1,9 @@
 #include "instrument/sass/encode.h"
 
 #include "base/check.h"
+#include "instrument/sass/branch.h"
+#include "instrument/sass/effects.h"
+#include "instrument/sass/form.h"
 
 namespace xtrace::sass::enc {
 namespace {
@@ -366,6 +369,46 @@ RawInst bra(uint32_t pc, int64_t target) {
 }
 RawInst nop() { return base(0x918, 0); }
 RawInst exit() { return base(0x94d, 0x3800000); }
+
+namespace {
+constexpr unsigned sm90_ur_bits = 6;
+constexpr uint16_t r2ur_opcode = 0x2ca, old_r2ur_opcode = 0x3c2;
+
+// A uniform-register field of an sm_90 word: URZ is all ones in any width.
+void widen(RawInst& w, unsigned low, unsigned width) {
+  if (get_bits(w, bits(low + sm90_ur_bits - 1, low)) == URZ.index) put(w, bits(low + width - 1, low), low_mask(width));
+}
+
+RawInst with_opcode_of(const Arch& arch, RawInst w) {
+  if (opcode13(w) == r2ur_opcode && find_form(arch, w) == nullptr) put(w, bits(11, 0), old_r2ur_opcode);
+  return w;
+}
+}  // namespace
+
+RawInst for_arch(const Arch& arch, RawInst w) {
+  static const Arch& sm90 = **find_arch(90);
+  const Opcode* opcode = find_opcode(sm90, w);
+  XT_CHECK(opcode != nullptr, "a word that no constructor made");
+  if (arch.ur_bits != sm90_ur_bits) {
+    for (const Opcode::Single& s : {opcode->ur_read[0], opcode->ur_read[1], opcode->ur_read[2], opcode->ur_write})
+      if (s.present != 0) widen(w, s.at * 8u, arch.ur_bits);
+    for (const Slot& s : opcode->other_reads)
+      if (s.kind == SlotKind::ur) widen(w, s.low, arch.ur_bits);
+    for (const Slot& s : opcode->other_writes)
+      if (s.kind == SlotKind::ur) widen(w, s.low, arch.ur_bits);
+  }
+  w = with_opcode_of(arch, w);
+  if (opcode->form->has(rel_target) && !arch.branch_low_byte) {
+    const auto target = branch_target(sm90, *opcode->form, w, 0);
+    put(w, bits(23, 16), 0);
+    XT_CHECK(target && set_target(arch, w, 0, *target), "a branch of probe code is too long");
+  }
+  const Form* form = find_form(arch, w);
+  XT_CHECK(form != nullptr && form->mnemonic == opcode->form->mnemonic, "the architecture lacks an instruction of probe code");
+  return w;
+}
+
+bool exists(const Arch& arch, const RawInst& w) { return find_form(arch, with_opcode_of(arch, w)) != nullptr; }
 
 RawInst with_guard(RawInst w, Pred p, bool negate) {
   put(w, bits(14, 12), p.index);

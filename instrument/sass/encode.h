@@ -2,13 +2,14 @@
 // default control word: stall 1, keep issuing, no barriers, no waits, no reuse. The caller sets the guard
 // (with_guard) and the control (set_control); latency classes are its business.
 //
-// The encodings are those of sm_90 (6-bit uniform registers, URZ = 63). Fields are checked: an index or
-// immediate that does not fit is an internal error. [measured H200; checked against nvdisasm 13 in
-// encode_test.cc]
+// The encodings are those of sm_90 (6-bit uniform registers, URZ = 63); for_arch() gives those of another
+// architecture. Fields are checked: an index or immediate that does not fit is an internal error. [measured H200; checked
+// against nvdisasm 13 in encode_test.cc]
 #pragma once
 
 #include <cstdint>
 
+#include "instrument/sass/arch.h"
 #include "instrument/sass/inst.h"
 
 namespace xtrace::sass::enc {
@@ -139,6 +140,12 @@ RawInst red_add_u64(VectorAddress address, Gpr data);
 RawInst bra(uint32_t pc, int64_t target);  // unconditional; both are byte offsets in the section
 RawInst nop();
 RawInst exit();
+
+// The word of sm_90, as one of these constructors makes it, for another architecture (but sm_75): uniform registers have 8 bits
+// from sm_100 on; in front of sm_90 branches are coded otherwise, and R2UR has another opcode and variable latency. exists() is false for what the
+// architecture does not have: ELECT in front of sm_90.
+RawInst for_arch(const Arch& arch, RawInst w);
+bool exists(const Arch& arch, const RawInst& w);
 
 // The same instruction under a guard: @P, or @!P with `negate`. On uniform-datapath instructions the guard is
 // a uniform predicate of that index.

@@ -43,7 +43,7 @@ inline constexpr ArchMask g75 = 1, g80 = 2, g90 = 4, g100 = 8,
                           g120 = 16;  // 75 | 80 86 87 89 | 90 | 100 103 | 120 121
 inline constexpr ArchMask any = g75 | g80 | g90 | g100 | g120;
 inline constexpr unsigned arch_group_count = 5;
-unsigned arch_group(const Arch& arch);  // 0..4, bit number in ArchMask
+inline unsigned arch_group(const Arch& arch) { return arch.group; }  // bit number in ArchMask
 
 enum class SlotKind : uint8_t {
   none,
@@ -179,18 +179,40 @@ struct Form {
   std::string_view text;
   std::array<uint16_t, 14> opcodes;  // 0 ends the list
 
-  MemSpace space() const { return static_cast<MemSpace>(attrs & 0xf); }
-  MemKind kind() const { return static_cast<MemKind>(attrs >> 4 & 0xf); }
-  Flow flow() const { return static_cast<Flow>(attrs >> 8 & 0xff); }
-  bool has(Attr a) const { return (attrs & a) != 0; }
+  constexpr MemSpace space() const { return static_cast<MemSpace>(attrs & 0xf); }
+  constexpr MemKind kind() const { return static_cast<MemKind>(attrs >> 4 & 0xf); }
+  constexpr Flow flow() const { return static_cast<Flow>(attrs >> 8 & 0xff); }
+  constexpr bool has(Attr a) const { return (attrs & a) != 0; }
   // True when the guard is a uniform predicate (sass.md 2.2, pitfall 10).
-  bool guard_is_uniform() const {
+  constexpr bool guard_is_uniform() const {
     if (has(vector_guard)) return false;
     return has(uniform_guard) || cls == OpClass::uniform || cls == OpClass::tma;
   }
 };
 
-// The form of a word, or nullptr.
+// What effects() wants to know of one opcode: the slots of its form, with the logical operands where this opcode has them,
+// and what does not depend on the word. Single registers and predicates stand apart, to be read without a branch.
+struct Opcode {
+  struct Single {
+    uint8_t at = 0;       // registers: byte of the word; predicates: bit of its high half
+    uint8_t present = 0;  // 0 or 1
+  };
+  const Form* form = nullptr;
+  std::array<Single, 3> gpr_read{}, ur_read{};
+  Single gpr_write, ur_write;
+  bool has_uniform = false;  // ur_read or ur_write is not empty
+  std::array<Single, 2> pred_read{}, pred_write{};
+  uint8_t guard_pred = 0, guard_upred = 0;  // 1: the guard is one of these
+  std::array<Slot, 6> other_writes{};       // ended by SlotKind::none, like those of a form
+  std::array<Slot, 9> other_reads{};
+  WidthRule access = WidthRule::count;  // the operand that says how many bytes a lane accesses; count: none does
+  LateQueue late_queue = LateQueue::none;
+  bool fixed_latency = false;  // fp64: on the architectures that have the unit
+  bool may_switch_path = false;
+};
+
+// The opcode of a word, or nullptr; the form of a word, or nullptr.
+const Opcode* find_opcode(const Arch& arch, const RawInst& w);
 const Form* find_form(const Arch& arch, const RawInst& w);
 // All rows, for tests.
 std::span<const Form> all_forms();

@@ -31,7 +31,20 @@ struct Control {
   bool operator==(const Control&) const = default;
 };
 
-Control get_control(const RawInst& w);
+namespace control_fields {
+inline constexpr BitRange stall = bits(108, 105), keep_issuing = bit(109), write_barrier = bits(112, 110),
+                          read_barrier = bits(115, 113), wait_mask = bits(121, 116), reuse = bits(124, 122);
+}  // namespace control_fields
+
+constexpr Control get_control(const RawInst& w) {
+  const auto get = [&w](BitRange field) { return static_cast<uint8_t>(get_bits(w, field)); };
+  return {.stall = get(control_fields::stall),
+          .keep_issuing = get(control_fields::keep_issuing) != 0,
+          .write_barrier = get(control_fields::write_barrier),
+          .read_barrier = get(control_fields::read_barrier),
+          .wait_mask = get(control_fields::wait_mask),
+          .reuse = get(control_fields::reuse)};
+}
 void set_control(RawInst& w, const Control& c);
 // True for the 27 legal (stall, keep_issuing, reuse) combinations: stall 12..15 and 0 need keep_issuing = false, and
 // reuse needs keep_issuing = true. [65 M vendor instructions]

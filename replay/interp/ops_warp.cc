@@ -176,7 +176,7 @@ void decode_match(Decoder& d, Inst& i) {
 
 constexpr Op ops[] = {
     {"VOTE", 0x006, decode_vote},   {"VOTEU", 0x086, decode_voteu}, {"ELECT", 0x02f, decode_elect},
-    {"R2UR", 0x0ca, decode_r2ur},   {"SHFL", 0x189, decode_shfl},   {"REDUX", 0x1c4, decode_redux},
+    {"R2UR", 0x0ca, decode_r2ur},   {"R2UR", 0x1c2, decode_r2ur},   {"SHFL", 0x189, decode_shfl},   {"REDUX", 0x1c4, decode_redux},
     {"MATCH", 0x1a1, decode_match},
 };
 

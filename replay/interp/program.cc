@@ -68,6 +68,16 @@ void find_register_changes(Program& p) {
   if (p.changes_registers) p.layout.gprs = std::max(p.layout.gprs, p.registers);
 }
 
+// The operations are those of sm_90. In front of it an instruction is one of them when both have it from one row of the table
+// of forms; of the types of atomics only the first three (U32, S32, U64) have the same code. R2UR has a row of its own.
+bool as_on_sm90(const sass::Arch& arch, const sass::Form& form, const sass::RawInst& w) {
+  if (arch.sm == 90 || form.mnemonic == "R2UR") return true;
+  if ((form.archs & sass::g90) == 0) return false;
+  const sass::WidthRule access = sass::find_opcode(arch, w)->access;
+  if (access == sass::WidthRule::atf) return false;
+  return access != sass::WidthRule::ati || get_bits(w, bits(75, 73)) <= 2;
+}
+
 void decode_one(Program& p, uint32_t index) {
   const sass::RawInst& w = p.words[index];
   Inst i;
@@ -78,6 +88,8 @@ void decode_one(Program& p, uint32_t index) {
   std::string problem;
   if (form == nullptr) {
     problem = "an unknown instruction";
+  } else if (!as_on_sm90(*p.arch, *form, w)) {
+    problem = fmt::format("the form that {} has of this", p.arch->name);
   } else if (const Op* op = find_op(form->mnemonic, sass::opcode13(w)); op == nullptr) {
     problem = "the operation";
   } else {
@@ -134,8 +146,8 @@ Result<Program> decode_program(ByteView cubin, const LaunchImage& launch) {
   XT_TRY(const cubin::KernelInfo kernel, cubin::kernel_info(image, launch.record.kernel));
   Program p;
   XT_TRY(p.arch, sass::find_arch(image.sm()));
-  if (p.arch->sm != 90)
-    return unsupported("the interpreter executes sm_90 code, and kernel {} is for {}", kernel.name,
+  if (p.arch->sm < 80 || p.arch->sm > 90)
+    return unsupported("the interpreter executes code of sm_80 to sm_90, and kernel {} is for {}", kernel.name,
                        p.arch->name);
   p.kernel = kernel.name;
   p.registers = kernel.register_count;

@@ -22,7 +22,7 @@ class Machine {
     program_.kernel = "slot";
     program_.layout.gprs = 253;
     program_.local_bytes = 256;
-    Bytes& bank = program_.banks[0];
+    Bytes& bank = program_.banks.bytes[0];
     bank.resize(program_.arch->bank0_params);
     const Bytes block = parameters();
     bank.insert(bank.end(), block.begin(), block.end());

@@ -1,8 +1,8 @@
-// sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--save FOLDER] FILE...: splices plans of every kind into
-// up to N random kernels of every architecture that the files carry, and extracts each of them; in all
+// sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--plan NAME] [--save FOLDER] FILE...: splices plans of every kind, or
+// the one named, into up to N random kernels of every architecture that the files carry, and extracts each of them; in all
 // kernels the empty plan must give the identical file. The splicer verifies its result itself. Prints, for
-// every architecture, how many went through, and the refusals by reason. --save writes spliced and extracted
-// cubins for nvdisasm. Exit status 1 when an empty plan changes a byte, an extracted function differs from
+// every architecture, how many went through, and the refusals by reason. --save writes for nvdisasm the extracted kernels and
+// the spliced ones, cut out of their cubins where they can be. Exit status 1 when an empty plan changes a byte, an extracted function differs from
 // the original, or something fails that is no refusal.
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -33,7 +34,7 @@ struct Candidate {
 
 struct Tally {
   std::map<std::string, uint64_t> by_plan;
-  uint64_t kernels = 0, tried = 0, identical = 0, spliced = 0, extracted = 0, faults = 0, sites = 0;
+  uint64_t kernels = 0, tried = 0, cut_first = 0, identical = 0, spliced = 0, extracted = 0, faults = 0, sites = 0;
   std::map<std::string, uint64_t> refusals, extract_refusals;
   std::map<std::string, std::string> example;
 };
@@ -113,9 +114,10 @@ std::pair<instrument::Plan, wire::SlotLayout> plan_of(const PlanRow& row, const 
 
 class Run {
  public:
-  Run(size_t kernels, unsigned seed, unsigned only, std::filesystem::path save,
+  Run(size_t kernels, unsigned seed, unsigned only, std::string plan, std::filesystem::path save,
       std::vector<std::string> files)
-      : wanted_(kernels), random_(seed), only_(only), save_(std::move(save)), files_(std::move(files)) {}
+      : wanted_(kernels), random_(seed), only_(only), plan_(std::move(plan)), save_(std::move(save)),
+        files_(std::move(files)) {}
 
   int all() {
     collect();
@@ -174,12 +176,24 @@ class Run {
     if (!save_.empty()) (void)write_file(save_ / name, bytes);
   }
 
+  // Unwraps the cubin of a candidate, once for all that follow from it.
+  Status open(ByteView file, const Candidate& c) {
+    if (image_ && open_file_ == c.file && open_offset_ == c.entry.offset) return {};
+    image_.reset();
+    XT_TRY(code_, unwrap(file, c.entry));
+    XT_TRY(image_, cubin::Image::parse(code_));
+    XT_TRY(const Bytes rewritten, image_->write());
+    if (rewritten != code_) return internal("the cubin is not written back as it was");
+    open_file_ = c.file;
+    open_offset_ = c.entry.offset;
+    return {};
+  }
+
   void one(ByteView file, const Candidate& c, Tally& t) {
     ++t.tried;
-    const auto code = unwrap(file, c.entry);
-    if (!code) return fault(t, c, code.error().to_string());
-    const auto image = cubin::Image::parse(*code);
-    if (!image) return fault(t, c, image.error().to_string());
+    if (const Status opened = open(file, c); !opened) return fault(t, c, opened.error().to_string());
+    const Bytes* code = &code_;
+    const auto& image = image_;
 
     const auto cut = cubin::extract_function(*code, c.kernel);
     if (!cut) {
@@ -196,18 +210,25 @@ class Run {
       }
     }
 
+    const wire::SlotLayout none;
     const auto info = cubin::kernel_info(*image, c.kernel);
     if (!info) return refuse(t, c, t.refusals, info.error());
+    // A large cubin is copied several times by every splice: there the kernel is cut out first.
+    constexpr size_t large = 1 << 20;
+    if (cut && code->size() > large) {
+      code = &cut->cubin;
+      ++t.cut_first;
+    }
+    const auto empty = instrument::splice(*code, c.kernel, shape_of(*info), {.probe = instrument::ProbeKind::none}, none);
+    if (!empty || empty->cubin != *code) return fault(t, c, "the empty plan changed the file");
+    ++t.identical;
     const auto splicer = instrument::Splicer::create(*code, c.kernel, shape_of(*info));
     if (!splicer) {
       if (splicer.error().kind == ErrorKind::internal) fault(t, c, splicer.error().to_string());
       return refuse(t, c, t.refusals, splicer.error());
     }
-    const wire::SlotLayout none;
-    const auto empty = splicer->splice({.probe = instrument::ProbeKind::none}, none);
-    if (!empty || empty->cubin != *code) return fault(t, c, "the empty plan changed the file");
-    ++t.identical;
     for (const PlanRow& row : plan_rows) {
+      if (!plan_.empty() && plan_ != row.name) continue;
       const auto [plan, layout] = plan_of(row, *splicer, shape_of(*info));
       const auto spliced = splicer->splice(plan, layout);
       if (!spliced) {
@@ -218,7 +239,9 @@ class Run {
       ++t.by_plan[row.name];
       ++t.spliced;
       t.sites += spliced->report.sites;
-      save(fmt::format("sm_{}_{}_{}.cubin", image->sm(), t.tried, row.name), spliced->cubin);
+      if (save_.empty()) continue;
+      const auto alone = cubin::extract_function(spliced->cubin, c.kernel);
+      save(fmt::format("sm_{}_{}_{}.cubin", image->sm(), t.tried, row.name), alone ? alone->cubin : spliced->cubin);
     }
   }
 
@@ -226,9 +249,9 @@ class Run {
     uint64_t faults = 0;
     for (const auto& [sm, t] : tallies_) {
       fmt::print(
-          "sm_{}: {} kernels, {} tried: empty plan identical {}, {} splices ({} sites), extracted {}, "
+          "sm_{}: {} kernels, {} tried ({} cut out first): empty plan identical {}, {} splices ({} sites), extracted {}, "
           "faults {}\n",
-          sm, t.kernels, t.tried, t.identical, t.spliced, t.sites, t.extracted, t.faults);
+          sm, t.kernels, t.tried, t.cut_first, t.identical, t.spliced, t.sites, t.extracted, t.faults);
       for (const auto& [plan, n] : t.by_plan) fmt::print("  plan {}: {}\n", plan, n);
       for (const auto& [reason, n] : t.refusals)
         fmt::print("  splice refused x{}: {} ({})\n", n, reason, t.example.at(reason));
@@ -239,9 +262,14 @@ class Run {
     return faults == 0 ? 0 : 1;
   }
 
+  size_t open_file_ = 0;
+  uint64_t open_offset_ = 0;
+  Bytes code_;
+  std::optional<cubin::Image> image_;
   size_t wanted_;
   std::mt19937 random_;
   unsigned only_;
+  std::string plan_;
   std::filesystem::path save_;
   std::vector<std::string> files_;
   std::map<unsigned, std::vector<Candidate>> candidates_;
@@ -254,7 +282,7 @@ class Run {
 int main(int argc, char** argv) {
   size_t kernels = 2000;
   unsigned seed = 1, only = 0;
-  std::string save;
+  std::string plan, save;
   std::vector<std::string> files;
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
@@ -265,6 +293,8 @@ int main(int argc, char** argv) {
       seed = static_cast<unsigned>(std::stoul(argv[++i]));
     } else if (a == "--sm" && more) {
       only = static_cast<unsigned>(std::stoul(argv[++i]));
+    } else if (a == "--plan" && more) {
+      plan = argv[++i];
     } else if (a == "--save" && more) {
       save = argv[++i];
     } else {
@@ -272,9 +302,9 @@ int main(int argc, char** argv) {
     }
   }
   if (files.empty()) {
-    std::fputs("usage: sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--save FOLDER] FILE...\n",
+    std::fputs("usage: sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--plan NAME] [--save FOLDER] FILE...\n",
                stderr);
     return 64;
   }
-  return xtrace::Run(kernels, seed, only, save, files).all();
+  return xtrace::Run(kernels, seed, only, plan, save, files).all();
 }

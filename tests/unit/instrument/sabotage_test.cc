@@ -318,6 +318,59 @@ TEST_F(SabotagePacked, DropAStore) {
 
 // --- rules of their own
 
+// On sm_80 R2UR has variable latency, on sm_100 an ALU instruction waits longer for a clock.
+TEST(SabotageArchitectures, UseAUniformRegisterBeforeItArrived) {
+  const Case c = splice_case(fixture_kernels("sm_80").at(0), plan_of(ProbeKind::block));
+  ASSERT_TRUE(c.verify().empty());
+  const sass::Arch& sm80 = **sass::find_arch(80);
+  uint32_t last = 0;
+  for (uint32_t k = 0; k < c.claims.prologue_words; ++k)
+    if (sass::effects(sm80, word_at(c, c.spliced.cubin, k), 0).mnemonic == "R2UR") last = k;
+  ASSERT_GT(last, 0u);
+  EXPECT_TRUE(broken(c, last, [](sass::RawInst& w) {
+                change_control(w, [](sass::Control& control) { control.write_barrier = sass::Control::no_barrier; });
+              }).contains("result-too-early"));
+  Bytes cubin = c.spliced.cubin;   // nothing in the prologue waits for it
+  for (uint32_t k = last + 1; k < c.claims.prologue_words; ++k) {
+    sass::RawInst w = word_at(c, cubin, k);
+    change_control(w, [](sass::Control& control) { control.wait_mask = 0; });
+    set_word(c, cubin, k, w);
+  }
+  EXPECT_TRUE(rules(c.verify(cubin)).contains("result-too-early"));
+}
+
+TEST(SabotageArchitectures, UseAClockBeforeItArrived) {
+  const Kernel kernel = fixture_kernels("sm_100").at(0);
+  const auto splicer = Splicer::create(kernel.cubin, kernel.name, small_shape());
+  ASSERT_TRUE(splicer) << splicer.error().to_string();
+  wire::SlotLayout layout = some_layout(small_shape(), false, false);
+  layout.index_bits = splicer->index_bits();
+  layout.short_records = true;
+  layout.lead_bytes = sizeof(wire::SlotHead);
+  const auto spliced = splicer->splice(plan_of(ProbeKind::block), layout);
+  ASSERT_TRUE(spliced) << spliced.error().to_string();
+  const Case c{kernel, *spliced, spliced->claims};
+  ASSERT_TRUE(c.verify().empty());
+  // All that lies between a clock and the LEA that reads it takes one cycle.
+  size_t tried = 0;
+  for (uint32_t k = c.claims.prologue_words; k + 1 < word_count(c); ++k) {
+    const auto mnemonic = [&](uint32_t at) {
+      return sass::effects(**sass::find_arch(100), word_at(c, c.spliced.cubin, at), 0).mnemonic;
+    };
+    if (!inserted(c, k) || mnemonic(k) != "CS2R") continue;
+    Bytes cubin = c.spliced.cubin;
+    for (uint32_t at = k; mnemonic(at) != "LEA"; ++at) {
+      sass::RawInst w = word_at(c, cubin, at);
+      change_control(w, [](sass::Control& control) { control.stall = 1, control.keep_issuing = true; });
+      set_word(c, cubin, at, w);
+    }
+    ++tried;
+    EXPECT_TRUE(rules(c.verify(cubin)).contains("result-too-early"));
+    break;
+  }
+  EXPECT_EQ(tried, 1u);
+}
+
 // The kernel with another instruction at 0x20, on which nothing depends here.
 Kernel kernel_with(const char* name, const sass::RawInst& w) {
   Kernel k = fixture_kernel(name);

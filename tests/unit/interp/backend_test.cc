@@ -117,7 +117,7 @@ TEST_F(InterpBackendTest, RefusesByName) {
   EXPECT_FALSE(backend->unload(module + 1));
   // Code of another architecture.
   const auto other =
-      read_file(std::filesystem::path(XTRACE_SOURCE_DIR) / "fixtures/cubins/sm_80/plain.cubin");
+      read_file(std::filesystem::path(XTRACE_SOURCE_DIR) / "fixtures/cubins/sm_100/plain.cubin");
   ASSERT_TRUE(other);
   ASSERT_TRUE(backend->finish());
   const auto image = cubin_kernels(*other);
@@ -127,7 +127,7 @@ TEST_F(InterpBackendTest, RefusesByName) {
   const auto refused = backend->load(*other);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::unsupported);
-  EXPECT_NE(refused.error().message.find("sm_80"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("sm_100"), std::string::npos) << refused.error().message;
   ASSERT_TRUE(backend->finish());
   launch = recorded_launch("saxpy");
   launch.record.cluster = {32, 1, 1};

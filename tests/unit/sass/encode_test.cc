@@ -31,6 +31,38 @@ TEST(Encode, EveryConstructorDecodesToItsText) {
   }
 }
 
+// On other architectures the same text, but for how nvdisasm prints addresses, reductions and carries there.
+TEST(Encode, OtherArchitecturesPrintTheSame) {
+  const auto plain = [](std::string text) {
+    const std::pair<std::string_view, std::string_view> spellings[] = {{"RZ.U32+", ""}, {"REDG", "RED"}, {"desc[UR4]", ""},
+                                                                     {"UPT, UPT, ", ""}, {"P1, PT, R4", "P1, R4"},
+                                                                     {"P0, PT, R4", "P0, R4"}};
+    for (const auto& [from, to] : spellings)
+      if (const size_t at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
+    if (text.starts_with("IADD3"))
+      if (const size_t at = text.find("PT, PT, "); at != std::string::npos) text.erase(at, 8);
+    return text;
+  };
+  for (const Arch& arch : all_archs()) {
+    if (arch.clock_to_alu == 0) continue;
+    size_t seen = 0;
+    for (const Case& c : cases) {
+      if (!exists(arch, c.word)) continue;
+      ++seen;
+      EXPECT_EQ(plain(print(arch, for_arch(arch, c.word), 0x100)), plain(c.text)) << c.call << " on " << arch.name;
+      if (arch.sm == 90) {
+        EXPECT_EQ(for_arch(arch, c.word), c.word);
+      }
+    }
+    EXPECT_GE(seen, std::size(cases) - 2) << arch.name;   // ELECT in front of sm_90, ULDC behind it
+  }
+  EXPECT_FALSE(exists(**find_arch(80), elect(Pred{0})));
+  EXPECT_FALSE(effects(**find_arch(80), for_arch(**find_arch(80), r2ur(Ureg{4}, Gpr{2})), 0).fixed_latency);
+  // Vendor words: R2UR of sm_80, a store through a uniform pair with URZ of sm_100.
+  EXPECT_EQ(for_arch(**find_arch(80), r2ur(Ureg{8}, Gpr{12})).lo, 0x000000000c0873c2u);
+  EXPECT_EQ(get_bits(for_arch(**find_arch(100), uiadd3_imm(Ureg{4}, Ureg{4}, 8)), bits(71, 64)), 255u);
+}
+
 // Words that vendor code contains, without control bits. [vendor code, measured H200]
 TEST(Encode, MatchesVendorWords) {
   struct Golden {
