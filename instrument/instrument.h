@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,8 @@ namespace xtrace::instrument {
 struct LaunchShape {
   Dim3 grid, block, cluster{0, 0, 0};
   uint32_t dynamic_shared_bytes = 0;
+  // High word of every address of the launch's global memory, when that is one: `mem` records of it are shorter.
+  std::optional<uint32_t> memory_high{};
 };
 
 struct Plan {
@@ -63,6 +66,12 @@ class Splicer {
   uint32_t index_bits() const;
   bool cyclic() const;                          // some warp may execute a block twice
   std::string text(OrigPc pc) const;            // SASS
+  // Reachable instructions that touch memory and that `mem` leaves out, and why.
+  struct NotCovered {
+    OrigPc pc;
+    std::string_view reason;
+  };
+  std::vector<NotCovered> not_covered() const;
   uint32_t warps_per_cta() const;
 
   // The result has passed verify_splice. With ProbeKind::none it is the input, byte for byte.

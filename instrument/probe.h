@@ -7,13 +7,15 @@
 
 namespace xtrace::instrument {
 
-enum class ProbeKind : uint8_t { none, count, block, inst, pair };
+enum class ProbeKind : uint8_t { none, count, block, inst, pair, mem };
 
 struct ProbeInfo {
   ProbeKind kind;
   std::string_view name;
-  std::string_view summary;
-  bool writes_records;     // needs slots
+  std::string_view summary;    // what it records
+  std::string_view cost;       // measured: docs/performance.md
+  std::string_view needs;      // of the kernel, of the launch
+  bool in_all;                 // `--probes=all` means it
 };
 
 std::span<const ProbeInfo> all_probes();

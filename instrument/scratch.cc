@@ -158,7 +158,7 @@ std::optional<Holder> Scratch::above(uint32_t limit, Holder::Shape shape, const 
   for (auto r = static_cast<uint32_t>(align_up(own, alignment)); r + size + reserved_registers <= limit && found.size() < 2;
        r += size) {
     bool free = true;
-    for (uint32_t k = 0; k < size; ++k) free &= !taken.test(r + k);
+    for (uint32_t k = 0; k < size; ++k) free &= !taken.test(r + k) && !reserved_.test(r + k);
     if (free) found.push_back(r);
   }
   if (found.empty()) return std::nullopt;
@@ -195,6 +195,19 @@ Result<Holder> Scratch::holder(InstIndex from, InstIndex to, std::initializer_li
   if (auto h = above(launch_count_, *shapes.begin(), previous, {})) return *h;
   return unsupported("no register is free at {}, and the launch can not hold more than {} a thread", where(*code_, from),
                      launch_count_);
+}
+
+// An odd one where there is room: pairs stay whole.
+std::optional<sass::enc::Gpr> Scratch::reserve() {
+  const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
+  for (uint32_t r : {own | 1, own}) {
+    if (r + 1 + reserved_registers > free_count_) continue;
+    count_ = std::max(count_, r + 1 + reserved_registers);
+    fresh_used_ = std::max(fresh_used_, r + 1 - own);
+    reserved_.set(r);
+    return sass::enc::Gpr{static_cast<uint8_t>(r)};
+  }
+  return std::nullopt;
 }
 
 std::optional<sass::enc::Pred> Scratch::predicate(InstIndex from, InstIndex to) const {

@@ -6,19 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "trace/csv.h"
 
 namespace xtrace::trace {
 namespace {
-
-std::string csv_quoted(const std::string& s) {
-  if (s.find_first_of(",\"\n\r") == std::string::npos) return s;
-  std::string q = "\"";
-  for (char c : s) {
-    if (c == '"') q += '"';
-    q += c;
-  }
-  return q + "\"";
-}
 
 std::string graded_text(const InstructionRow& r) {
   if (!r.graded) return "-";

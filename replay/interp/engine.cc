@@ -169,6 +169,7 @@ Status Engine::run_warp(Cta& cta, Warp& w, uint64_t& executed) {
   s.cta = &cta;
   s.program = &program_;
   s.memory = &memory_;
+  s.witness = options_.witness;
   s.regs = w.rows.data();
   s.pool = program_.pool.data();
   uint64_t lanes = 0;
