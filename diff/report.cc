@@ -35,6 +35,14 @@ void append_wrapped(std::string& out, const std::string& first_indent, const std
   out += line + '\n';
 }
 
+void append_indented(std::string& out, const std::string& lines) {
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = std::min(lines.find('\n', at), lines.size());
+    out += "      " + lines.substr(at, end - at) + "\n";
+    at = end + 1;
+  }
+}
+
 std::string human_bytes(uint64_t n) {
   if (n < 10'000) return fmt::format("{} B", n);
   const char* units[] = {"KiB", "MiB", "GiB", "TiB"};
@@ -117,6 +125,8 @@ Json json_of(const ConfigReport& c) {
         {{"name", l.name}, {"severity", l.severity}, {"count", l.count}, {"bytes", l.bytes}});
   o["artefacts"] = Json::array();
   for (const Artefact& a : c.artefacts) o["artefacts"].push_back({{"kind", a.kind}, {"path", a.path}});
+  o["table"] = c.table_json.empty() ? Json(nullptr) : Json::parse(c.table_json);
+  o["not_covered"] = c.not_covered;
   return o;
 }
 
@@ -182,7 +192,9 @@ std::string render_text(const ReplayReport& r) {
     for (const LossCount& l : c.losses)
       append_wrapped(out, "    ! ", "        ",
                      fmt::format("{} {}: {} times, {}", l.severity, l.name, l.count, human_bytes(l.bytes)));
+    for (const std::string& text : c.not_covered) append_wrapped(out, "    ! ", "        ", "not covered: " + text);
     for (const Artefact& a : c.artefacts) append_wrapped(out, "    > ", "        ", a.kind + ": " + a.path);
+    append_indented(out, c.table_text);
   }
   for (const std::string& w : r.warnings) append_wrapped(out, "\n  warning: ", "    ", w);
   out += fmt::format("\n  verdict: {}\n", name_of(r.verdict()));

@@ -75,6 +75,17 @@ std::string render_text(const std::vector<InstructionRow>& rows) {
   return out;
 }
 
+std::string render_counts(const std::vector<InstructionRow>& rows) {
+  std::string out = fmt::format("{:>7} {:>5} {:>12} {:>14}  {:<26} {}\n", "pc", "block", "warps", "threads", "source", "sass");
+  for (const InstructionRow& r : rows) {
+    out += fmt::format("{:>#7x} {:>5} {:>12} {:>14}  {:<26} {}", r.pc, fmt::format("B{}", r.block), r.warps, r.threads,
+                       r.source, r.sass);
+    while (out.back() == ' ') out.pop_back();
+    out += '\n';
+  }
+  return out;
+}
+
 std::string render_csv(const std::vector<InstructionRow>& rows) {
   std::string out =
       "pc,block,warps,threads,ungraded_mean_cycles,graded_median_cycles,graded_p25_cycles,graded_p75_cycles,"

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "tools/xtrace/kernel_name.h"
+#include "tools/xtrace/replay/count_run.h"
 #include "tools/xtrace/replay/emit.h"
+#include "tools/xtrace/replay/mem_run.h"
 #include "tools/xtrace/replay/pair_rotation.h"
 
 namespace xtrace::cli {
@@ -50,7 +52,7 @@ class LaunchReplay {
  private:
   struct Run {
     size_t config = 0;                       // in report_.configs
-    std::unique_ptr<TraceRun> trace;
+    std::unique_ptr<ProbeRun> probe;
   };
 
   void describe();
@@ -59,9 +61,12 @@ class LaunchReplay {
   Status instrumented();
   Status trace_configs(LaunchContext& c);
   Status pair_config(LaunchContext& c, Sample sample);
+  Result<std::unique_ptr<ProbeRun>> run_probe(LaunchContext& c, ProbeKind probe, Sample sample, const Counts& counts);
+  void warn_of_clocks(const TraceRun& run, const Counts& counts, const std::string& probe);
   Status time();
   void judge();
   Status emit();
+  Status emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config);
   void warn(const std::string& text);   // once
   uint32_t batch() const;
   ConfigReport& refuse(ProbeKind probe, const Sample& sample, const Error& error);
@@ -137,7 +142,7 @@ ConfigReport& LaunchReplay::refuse(ProbeKind probe, const Sample& sample, const 
 
 Status LaunchReplay::instrumented() {
   const bundle::LaunchRecord& r = launch_.record;
-  const instrument::LaunchShape shape{r.grid, r.block, r.cluster, r.dynamic_shared_bytes};
+  const instrument::LaunchShape shape{r.grid, r.block, r.cluster, r.dynamic_shared_bytes, memory_high(r)};
   const bool any = std::any_of(options_.probes.begin(), options_.probes.end(), [](ProbeKind p) { return p != ProbeKind::none; });
   if (!any) return {};
   auto splicer = instrument::Splicer::create(launch_.code, r.kernel, shape);
@@ -173,7 +178,7 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
         XT_TRY_STATUS(pair_config(c, sample));
         continue;
       }
-      auto run = run_traced(c, probe, sample.one_in, options_.seed, *counts, options_.compare, clean_resources_);
+      auto run = run_probe(c, probe, sample, *counts);
       if (!run) {
         if (run.error().kind != ErrorKind::unsupported)
           return tl::make_unexpected(std::move(run).error().in(fmt::format("under the {} probe", instrument::probe_info(probe).name)));
@@ -186,29 +191,44 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
       config.budget = options_.budget;
       config.semantics = (*run)->semantics;
       config.space = (*run)->space;
-      config.records = (*run)->summary.records;
-      config.losses = losses_of((*run)->summary.losses);
-      uint32_t without = 0, instructions = 0;
-      for (size_t b = 0; b < (*run)->map.blocks.size(); ++b) {
-        const wire::Block& block = (*run)->map.blocks[b];
-        if (counts->blocks[b].warps == 0) continue;
-        for (uint32_t i = 0; i < block.clocks; ++i) without += !block.has_clock(i);
-        instructions += block.clocks;
-      }
-      if (without != 0)
-        report_.warnings.push_back(fmt::format("{}: {} of {} executed instructions have no clock of their own: no register is "
-                                               "free in front of them",
-                                               config.probe, without, instructions));
-      if ((*run)->doubtful_clocks != 0)
-        report_.warnings.push_back(fmt::format("{} records of the {} probe hold a pause of 65,536 cycles or more: their clocks "
-                                               "may be early by multiples of that",
-                                               (*run)->doubtful_clocks, config.probe));
+      config.records = (*run)->records;
+      config.losses = losses_of((*run)->losses);
+      if (const auto* trace = dynamic_cast<const TraceRun*>(run->get())) warn_of_clocks(*trace, *counts, config.probe);
+      if (const auto* mem = dynamic_cast<const MemRun*>(run->get())) config.not_covered = mem->not_covered;
       for (const std::string& note : (*run)->spliced.report.notes) warn(note);
       report_.configs.push_back(std::move(config));
       runs_.push_back({report_.configs.size() - 1, std::move(*run)});
     }
   }
   return {};
+}
+
+Result<std::unique_ptr<ProbeRun>> LaunchReplay::run_probe(LaunchContext& c, ProbeKind probe, Sample sample,
+                                                          const Counts& counts) {
+  const bool compare = options_.compare;
+  switch (probe) {
+    case ProbeKind::count: return run_counted(c, sample.one_in, options_.seed, counts, compare, clean_resources_);
+    case ProbeKind::mem: return run_addresses(c, sample.one_in, options_.seed, counts, compare, clean_resources_);
+    default: return run_traced(c, probe, sample.one_in, options_.seed, counts, compare, clean_resources_);
+  }
+}
+
+void LaunchReplay::warn_of_clocks(const TraceRun& run, const Counts& counts, const std::string& probe) {
+  uint32_t without = 0, instructions = 0;
+  for (size_t b = 0; b < run.map.blocks.size(); ++b) {
+    const wire::Block& block = run.map.blocks[b];
+    if (counts.blocks[b].warps == 0) continue;
+    for (uint32_t i = 0; i < block.clocks; ++i) without += !block.has_clock(i);
+    instructions += block.clocks;
+  }
+  if (without != 0)
+    report_.warnings.push_back(fmt::format("{}: {} of {} executed instructions have no clock of their own: no register is "
+                                           "free in front of them",
+                                           probe, without, instructions));
+  if (run.doubtful_clocks != 0)
+    report_.warnings.push_back(fmt::format("{} records of the {} probe hold a pause of 65,536 cycles or more: their clocks "
+                                           "may be early by multiples of that",
+                                           run.doubtful_clocks, probe));
 }
 
 Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
@@ -274,7 +294,7 @@ Status LaunchReplay::time() {
   request.variants = {{clean_, "clean"}, {again, std::string(diff::clean_again_name)}};
   for (const Run& run : runs_) {
     const ConfigReport& config = report_.configs[run.config];
-    request.variants.push_back({run.trace->module, config.probe + " " + config.sample});
+    request.variants.push_back({run.probe->module, config.probe + " " + config.sample});
   }
   XT_TRY(const replay::TimingResult result, backend_.time(request));
   diff::InterleavedSamples samples{{"clean", result.microseconds[0]}, {}, request.launches_per_sample,
@@ -323,6 +343,25 @@ Status LaunchReplay::emit() {
   if (!context_) return {};
   const SourceMap sources = source_map(launch_.code, launch_.record.kernel);
   const EmitContext e{*context_, options_, sources, stem_of(launch_.record)};
+  for (Run& run : runs_) {
+    ConfigReport& config = report_.configs[run.config];
+    if (config.judgement.overall != diff::Verdict::trusted) continue;
+    Status emitted;
+    if (auto* trace = dynamic_cast<TraceRun*>(run.probe.get()))
+      emitted = emit_trace_of(e, *trace, config);
+    else if (auto* count = dynamic_cast<CountRun*>(run.probe.get()))
+      emitted = emit_count(e, *count, config);
+    else
+      emitted = emit_mem(e, dynamic_cast<MemRun&>(*run.probe), config);
+    if (emitted) continue;
+    if (emitted.error().kind == ErrorKind::internal) return emitted;
+    config.artefacts.clear();
+    report_.warnings.push_back("no trace file: " + emitted.error().to_string());
+  }
+  return {};
+}
+
+Status LaunchReplay::emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config) {
   const trace::GradedTimes* times = nullptr;
   const std::map<uint32_t, std::string>* refused = nullptr;
   for (const Pairs& p : pairs_)
@@ -330,42 +369,29 @@ Status LaunchReplay::emit() {
       times = &p.rotation.times;
       refused = &p.rotation.refused;
     }
-  for (Run& run : runs_) {
-    ConfigReport& config = report_.configs[run.config];
-    if (config.judgement.overall != diff::Verdict::trusted) continue;
-    auto files = emit_trace(e, *run.trace, config);
-    if (!files) {
-      if (files.error().kind == ErrorKind::internal) return tl::make_unexpected(files.error());
-      report_.warnings.push_back("no trace file: " + files.error().to_string());
-      continue;
-    }
-    config.artefacts = std::move(*files);
-    if (run.trace->kind != trace::TraceKind::inst && times == nullptr) continue;
-    trace::TableSources table;
-    table.map = &run.trace->map;
-    table.counts = &*run.trace->aggregate;
-    table.times = times;
-    table.sass = [&](uint32_t pc) { return splicer_->text(OrigPc{pc}); };
-    table.source = [&](uint32_t pc) {
-      const auto line = sources.upper_bound(pc);
-      return line == sources.begin() ? std::string() : std::prev(line)->second;
-    };
-    table.refusal = [&](uint32_t pc) {
-      if (refused == nullptr) return std::string("no pair probe in this replay");
-      const auto why = refused->find(pc);
-      return why == refused->end() ? std::string() : why->second;
-    };
-    const std::string suffix = config.probe == "inst" ? "" : "-" + config.probe;
-    const uint32_t one_in = run.trace->spliced.map.layout.one_in;
-    XT_TRY(const auto tables, emit_table(e, suffix + (one_in == 1 ? "" : fmt::format("-cta1in{}", one_in)),
-                                         trace::instruction_table(table)));
-    config.artefacts.insert(config.artefacts.end(), tables.begin(), tables.end());
-    // The pairs' own table is the one with the times of the dense trace beside it.
-    for (const Pairs& p : pairs_)
-      if (&p.rotation.times == times &&
-          (report_.configs[p.config].artefacts.empty() || run.trace->kind == trace::TraceKind::inst))
-        report_.configs[p.config].artefacts = tables;
-  }
+  XT_TRY(config.artefacts, emit_trace(e, run, config));
+  if (run.kind != trace::TraceKind::inst && times == nullptr) return {};
+  trace::TableSources table;
+  table.map = &run.map;
+  table.counts = &*run.aggregate;
+  table.times = times;
+  table.sass = [&](uint32_t pc) { return splicer_->text(OrigPc{pc}); };
+  table.source = [&](uint32_t pc) { return source_at(e.sources, pc); };
+  table.refusal = [&](uint32_t pc) {
+    if (refused == nullptr) return std::string("no pair probe in this replay");
+    const auto why = refused->find(pc);
+    return why == refused->end() ? std::string() : why->second;
+  };
+  const std::string suffix = config.probe == "inst" ? "" : "-" + config.probe;
+  const uint32_t one_in = run.spliced.map.layout.one_in;
+  XT_TRY(const auto tables, emit_table(e, suffix + (one_in == 1 ? "" : fmt::format("-cta1in{}", one_in)),
+                                       trace::instruction_table(table)));
+  config.artefacts.insert(config.artefacts.end(), tables.begin(), tables.end());
+  // The pairs' own table is the one with the times of the dense trace beside it.
+  for (const Pairs& p : pairs_)
+    if (&p.rotation.times == times &&
+        (report_.configs[p.config].artefacts.empty() || run.kind == trace::TraceKind::inst))
+      report_.configs[p.config].artefacts = tables;
   return {};
 }
 
