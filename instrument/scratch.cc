@@ -8,6 +8,8 @@
 namespace xtrace::instrument {
 namespace {
 
+constexpr uint32_t prologue_registers = 8;   // R0..R7
+
 // Uniform registers from the top down: compilers hand them out from the bottom.
 Result<UniformPlan> plan_uniform(const Code& code, const Liveness& liveness) {
   const sass::RegSet free = liveness.untouched_uniform();
@@ -82,7 +84,7 @@ Result<Scratch> Scratch::plan(const Code& code, const cubin::KernelInfo& info, c
   const uint32_t cap = std::min<uint32_t>(info.max_register_count, 255);
   s.launch_count_ = std::min(cap, launchable_register_count(code.arch->sm, shape));
   s.free_count_ = std::min(cap, free_register_count(code.arch->sm, shape, info.register_count, info.shared_bytes));
-  constexpr uint32_t prologue = 8 + reserved_registers;   // R0..R7
+  constexpr uint32_t prologue = prologue_registers + reserved_registers;
   if (s.count_ < prologue) {
     if (s.launch_count_ < prologue)
       return unsupported("kernel {} can not hold the {} registers of the prologue", code.kernel, prologue);
@@ -197,10 +199,11 @@ Result<Holder> Scratch::holder(InstIndex from, InstIndex to, std::initializer_li
                      launch_count_);
 }
 
-// An odd one where there is room: pairs stay whole.
+// An odd one where there is room: pairs stay whole. Never one of those that the prologue works with.
 std::optional<sass::enc::Gpr> Scratch::reserve() {
   const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
-  for (uint32_t r : {own | 1, own}) {
+  const uint32_t first = std::max(own, prologue_registers);
+  for (uint32_t r : {first | 1, first}) {
     if (r + 1 + reserved_registers > free_count_) continue;
     count_ = std::max(count_, r + 1 + reserved_registers);
     fresh_used_ = std::max(fresh_used_, r + 1 - own);

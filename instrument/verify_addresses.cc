@@ -9,6 +9,7 @@
 namespace xtrace::instrument {
 namespace {
 
+constexpr uint16_t stg_uniform = 0x1986;   // STG [R.U32+UR+offset], R
 constexpr BitRange lane_field = bits(31, 24), data_field = bits(39, 32), place_field = bits(63, 40);
 
 class Addresses {
@@ -26,7 +27,7 @@ class Addresses {
 
   // Stores by lanes to places of their own: columns.
   bool is_column(uint32_t k) const {
-    return v_.is_inserted(k) && v_.effects[k].kind == sass::MemKind::store && get_bits(v_.words[k], lane_field) != 255;
+    return v_.is_inserted(k) && sass::opcode13(v_.words[k]) == stg_uniform && get_bits(v_.words[k], lane_field) != 255;
   }
 
   void check(const ProbeBlock& block) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "trace/csv.h"
 
@@ -71,7 +72,7 @@ Wavefronts wavefronts_of(uint32_t mask, uint32_t bytes, const LaneAddresses& add
       }
     });
     sum.taken += *std::max_element(count.begin(), count.end());
-    sum.least += 1;
+    sum.least += (std::accumulate(count.begin(), count.end(), 0u) + banks - 1) / banks;
   }
   return sum;
 }

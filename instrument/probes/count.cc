@@ -16,13 +16,18 @@ constexpr uint8_t lut_and = 0xc0, lut_or = 0xfc, lut_not_a = 0x0f, lut_xor = 0x3
 Status insert_count(ProbeContext& c) {
   namespace enc = sass::enc;
   using namespace latency;
+  using Shape = Holder::Shape;
   const UniformPlan& ur = c.scratch.uniform();
   const Schedule alu{.stall = vector_to_vector};
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     const ProbeBlock& block = c.blocks.blocks[b];
-    // At the price of occupancy if need be: this pass is not timed.
-    XT_TRY(const Holder q, c.scratch.holder(block.first, block.first, {Holder::Shape::quad, Holder::Shape::two_pairs},
-                                            std::nullopt));
+    // Both sums at once, or one after the other in one pair of registers; at the price of occupancy only when there is none.
+    const auto both = c.scratch.try_holder(block.first, block.first, {Shape::quad, Shape::two_pairs}, std::nullopt);
+    const auto one = both ? Result<Holder>(*both) : c.scratch.holder(block.first, block.first, {Shape::pair}, std::nullopt);
+    if (!one) return tl::make_unexpected(one.error());
+    const Holder& q = *one;
+    const enc::Gpr x = q.r(0), zero = q.r(1);             // leader, and its high half
+    const enc::Gpr lane = both ? q.r(2) : x, lane_zero = both ? q.r(3) : zero;
     const auto counter = static_cast<int32_t>(b * sizeof(wire::BlockCount));
     const auto own = static_cast<uint8_t>(1u << q.scoreboard);
     Sequence& seq = c.out.before[block.first];
@@ -30,21 +35,23 @@ Status insert_count(ProbeContext& c) {
     put(seq, enc::uiadd3_imm(ur.mask, ur.mask, wire::inst_record_bytes(block.count)));
     if (const uint32_t bytes = mem_record(c.code, block, c.shape).bytes)
       put(seq, enc::uiadd3_imm(ur.base, ur.base, bytes));
-    put(seq, enc::s2r(q.r(3), enc::sr_ltmask),
-        {.stall = scoreboard_visible, .write_barrier = q.scoreboard});
-    put(seq, enc::vote_any_active(q.r(2)), alu);
-    put(seq, enc::lop3(q.r(2), q.r(2), q.r(3), enc::RZ, lut_and), {.stall = vector_to_vector, .wait_mask = own});
-    put(seq, enc::lop3(q.r(3), q.r(2), enc::RZ, enc::RZ, lut_not_a), alu);
-    put(seq, enc::iadd3_imm(q.r(3), q.r(3), 1, enc::RZ), alu);
-    put(seq, enc::lop3(q.r(2), q.r(2), q.r(3), enc::RZ, lut_or), alu);
-    put(seq, enc::shf_r_u32_hi_imm(q.r(2), q.r(2), 31), alu);
-    put(seq, enc::lop3_imm(q.r(2), q.r(2), 1, enc::RZ, lut_xor));
-    put(seq, enc::mov_imm(q.r(3), 0));
-    put(seq, enc::mov_imm(q.r(0), 1));
-    put(seq, enc::mov_imm(q.r(1), 0), alu);
-    put(seq, enc::red_add_u64({ur.address, enc::RZ, counter}, q.r(2)),
+    put(seq, enc::s2r(zero, enc::sr_ltmask), {.stall = scoreboard_visible, .write_barrier = q.scoreboard});
+    put(seq, enc::vote_any_active(x), alu);
+    put(seq, enc::lop3(x, x, zero, enc::RZ, lut_and), {.stall = vector_to_vector, .wait_mask = own});
+    put(seq, enc::lop3(zero, x, enc::RZ, enc::RZ, lut_not_a), alu);
+    put(seq, enc::iadd3_imm(zero, zero, 1, enc::RZ), alu);
+    put(seq, enc::lop3(x, x, zero, enc::RZ, lut_or), alu);
+    put(seq, enc::shf_r_u32_hi_imm(x, x, 31), alu);
+    put(seq, enc::lop3_imm(x, x, 1, enc::RZ, lut_xor));
+    if (both) {
+      put(seq, enc::mov_imm(lane, 1));
+      put(seq, enc::mov_imm(lane_zero, 0));
+    }
+    put(seq, enc::mov_imm(zero, 0), alu);
+    put(seq, enc::red_add_u64({ur.address, enc::RZ, counter}, x),
         {.stall = scoreboard_visible, .read_barrier = q.scoreboard});
-    put(seq, enc::red_add_u64({ur.address, enc::RZ, counter + 8}, q.r(0)),
+    if (!both) put(seq, enc::mov_imm(lane, 1), alu);
+    put(seq, enc::red_add_u64({ur.address, enc::RZ, counter + 8}, lane),
         {.stall = scoreboard_visible, .read_barrier = q.scoreboard});
   }
   return insert_exit_headers(c);

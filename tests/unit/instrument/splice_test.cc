@@ -92,13 +92,16 @@ const std::vector<PlainConfig> plain_configs = {
     {ProbeKind::block, 4, true, true, true},    {ProbeKind::inst, 1, false, false, false},
     {ProbeKind::inst, 1, true, false, false},   {ProbeKind::inst, 4, true, true, false},
     {ProbeKind::inst, 1, false, false, true},   {ProbeKind::inst, 1, true, false, true},
-    {ProbeKind::block, 1, true, false, true, true},
+    {ProbeKind::block, 1, true, false, true, true}, {ProbeKind::mem, 1, false, false, false},
+    {ProbeKind::mem, 1, true, false, false},    {ProbeKind::mem, 4, false, true, false},
 };
 
-Result<Spliced> splice_plain(const Kernel& k, const PlainConfig& c, uint64_t slots, const LaunchShape& shape) {
+Result<Spliced> splice_plain(const Kernel& k, const PlainConfig& c, uint64_t slots, LaunchShape shape) {
+  if (c.probe == ProbeKind::mem && c.full) shape.memory_high = 0x7f9d;
   XT_TRY(const Splicer splicer, Splicer::create(k.cubin, k.name, shape));
   wire::SlotLayout l = some_layout(shape, c.table, c.probe == ProbeKind::count);
   l.slots = slots;
+  if (c.probe == ProbeKind::mem) l.lead_bytes = wire::mem_line;
   if (c.is_short) {
     l.index_bits = splicer.index_bits();
     l.short_records = c.probe == ProbeKind::block;
