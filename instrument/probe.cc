@@ -8,22 +8,20 @@ namespace xtrace::instrument {
 namespace {
 
 constexpr std::array probes = {
-    ProbeInfo{ProbeKind::none, "none", "no probe: the code is not changed", "none", "nothing", false},
+    ProbeInfo{ProbeKind::none, "none", "no probe: the code is not changed", "nothing", "nothing", false},
     ProbeInfo{ProbeKind::count, "count", "executions and active lanes of every block, no record per event",
-              "two reductions a block, all warps to one counter; a few hundred bytes of memory",
-              "two aligned pairs of uniform registers and four more, a scoreboard, four registers at every block", false},
-    ProbeInfo{ProbeKind::block, "block", "clock, block and active mask at every block",
-              "one store a block; 4 to 16 bytes a block and warp", "the same, and one or two registers at every block", true},
-    ProbeInfo{ProbeKind::inst, "inst", "block and active mask at every block, a clock at every instruction",
-              "a clock read and a share of a store an instruction; 2 to 4 bytes an instruction and warp",
-              "the same; instructions in front of which no register is free have no clock", true},
+              "two reductions a block; 16 bytes a block of the kernel", "two registers at every block", false},
+    ProbeInfo{ProbeKind::block, "block", "clock, block and active lanes at every block",
+              "one store a block; 4 to 16 bytes an execution", "one register at every block", true},
+    ProbeInfo{ProbeKind::inst, "inst", "block and active lanes at every block, a clock at every instruction",
+              "a clock and a share of a store an instruction; 2 to 4 bytes an execution",
+              "a register in front of an instruction, else that one has no clock", true},
     ProbeInfo{ProbeKind::pair, "pair", "two clocks around one instruction, rotated over the sites",
-              "one store at one instruction, a replay for every instruction",
-              "the same, and two registers at the instruction, else that site is refused", true},
+              "one store at one instruction; a replay for every instruction",
+              "two registers at the instruction, else that one is refused", true},
     ProbeInfo{ProbeKind::mem, "mem", "address of every lane, active lanes, width and space of every memory access",
-              "one store a block and one or two an address register; 128 bytes for each, block and warp",
-              "the same; a launch whose path does not change between replays; bulk copies, textures and matrix operands "
-              "are listed as not covered", false},
+              "one store a block, one for each register that holds an address; 128 bytes each",
+              "one register at every block with an access; the same path in every replay", false},
 };
 
 }  // namespace

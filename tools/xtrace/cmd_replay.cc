@@ -107,7 +107,7 @@ int run_replay(int argc, char** argv) {
        {"xtrace replay run.xtr --kernel gemm --probes=inst --sample cta:1/16 --compare", "one CTA in 16 of the gemms"},
        {"xtrace replay run.xtr --probes=none --compare --json -", "does the recording replay at all? for a program"}});
   line.positional("BUNDLE", f.bundle, "directory written by xtrace record");
-  line.option("--probes", f.probes, "none, block, inst, pair or all; several with commas (default: block)");
+  line.option("--probes", f.probes, "names of xtrace probes, with commas, or all: block, inst and pair (default: block)");
   line.option("--sample", f.samples, "all, or cta:1/N for one CTA in N; may be given several times (default: all)");
   line.flag("--compare", f.compare, "compare outputs and time against the clean kernel; without it no verdict is reached");
   line.option("--launch", f.launches, "only these launches, by ordinal: 0,3-5");
