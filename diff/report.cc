@@ -35,10 +35,12 @@ void append_wrapped(std::string& out, const std::string& first_indent, const std
   out += line + '\n';
 }
 
-void append_indented(std::string& out, const std::string& lines) {
+// A table: lines are cut at the width.
+void append_table(std::string& out, const std::string& lines) {
+  constexpr size_t indent = 4;
   for (size_t at = 0; at < lines.size();) {
     const size_t end = std::min(lines.find('\n', at), lines.size());
-    out += "      " + lines.substr(at, end - at) + "\n";
+    out += std::string(indent, ' ') + lines.substr(at, std::min(end - at, columns - indent)) + "\n";
     at = end + 1;
   }
 }
@@ -194,7 +196,7 @@ std::string render_text(const ReplayReport& r) {
                      fmt::format("{} {}: {} times, {}", l.severity, l.name, l.count, human_bytes(l.bytes)));
     for (const std::string& text : c.not_covered) append_wrapped(out, "    ! ", "        ", "not covered: " + text);
     for (const Artefact& a : c.artefacts) append_wrapped(out, "    > ", "        ", a.kind + ": " + a.path);
-    append_indented(out, c.table_text);
+    append_table(out, c.table_text);
   }
   for (const std::string& w : r.warnings) append_wrapped(out, "\n  warning: ", "    ", w);
   out += fmt::format("\n  verdict: {}\n", name_of(r.verdict()));

@@ -37,7 +37,8 @@ struct ConfigReport {
   uint64_t records = 0;
   std::vector<LossCount> losses;
   std::vector<Artefact> artefacts;  // empty unless the trace earned it
-  // What the probe found, where that is a table (count, mem): lines for people, and a JSON array. Empty unless earned.
+  // What the probe found, where that is a table (count, mem): lines for people (may be fewer), and a JSON array of all.
+  // Empty unless earned.
   std::string table_text, table_json;
   std::vector<std::string> not_covered;  // mem: executed instructions that touch memory and are not in the trace
 };

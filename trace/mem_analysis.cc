@@ -138,13 +138,13 @@ bool is_shared(const AccessRow& r) { return r.access.space == Access::Space::sha
 }  // namespace
 
 std::string render_text(const std::vector<AccessRow>& rows) {
-  std::string out = fmt::format("{:>7} {:<7} {:<9} {:>5} {:>10} {:>12} {:>11} {:>7} {:>11} {:>7}  {:<22} {}\n", "pc", "space",
+  std::string out = fmt::format("{:>7} {:<7} {:<9} {:>5} {:>9} {:>10} {:>9} {:>5} {:>10} {:>6} {:<22} {}\n", "pc", "space",
                                 "kind", "bytes", "requests", "lanes", "sectors", "/req", "wavefronts", "/least", "source",
                                 "sass");
   for (const AccessRow& r : rows) {
     const AccessStats& s = r.stats;
     const std::string none = "-";
-    out += fmt::format("{:>#7x} {:<7} {:<9} {:>5} {:>10} {:>12} {:>11} {:>7} {:>11} {:>7}  {:<22} {}", r.access.pc,
+    out += fmt::format("{:>#7x} {:<7} {:<9} {:>5} {:>9} {:>10} {:>9} {:>5} {:>10} {:>6} {:<22} {}", r.access.pc,
                        name_of(r.access.space), name_of(r.access.kind), r.access.bytes, s.requests, s.lanes,
                        is_shared(r) ? none : fmt::format("{}", s.sectors),
                        is_shared(r) ? none : fmt::format("{:.2f}", ratio(s.sectors, s.requests)),

@@ -21,6 +21,8 @@ constexpr BitRange high24 = bits(63, 40), whole32 = bits(63, 32);
 constexpr auto global = MemSpace::global, generic = MemSpace::generic, shared = MemSpace::shared, local = MemSpace::local;
 constexpr auto load = MemKind::load, store = MemKind::store, atomic = MemKind::atomic, reduction = MemKind::reduction;
 
+constexpr uint16_t increment = 0x1f8c;   // of 32 bits, without an operand
+
 constexpr Row rows[] = {
     {0x381, global, load, high24},                       // LDG
     {0x1981, global, load, high24, 32, 90, 76},
@@ -53,6 +55,7 @@ constexpr Row rows[] = {
     {0x38c, shared, atomic, high24},                     // ATOMS
     {0x198c, shared, atomic, high24, 64},
     {0x38d, shared, atomic, high24},                     // ATOMS.CAS
+    {increment, shared, atomic, high24, 64},             // ATOMS.POPC.INC
     {0x98e, global, reduction, high24},                  // RED
     {0x198e, global, reduction, high24, 64, 90, 71},
     {0x9a6, global, reduction, high24},                  // RED of floats
@@ -122,6 +125,7 @@ std::variant<std::vector<Access>, NotCovered> accesses(const Arch& arch, const R
     a.bytes = 16;
     a.lanes = static_cast<uint8_t>(8u << count);
   }
+  if (opcode == increment) a.bytes = 4;
   if (a.bytes == 0) return NotCovered("its width is not known");
   if (a.wide && !flag(w, 72)) return NotCovered("an address of 32 bits");
   const bool extended = row->uniform != 0;

@@ -18,7 +18,7 @@ struct CountRun : ProbeRun {
 Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts,
                                               bool compare, const replay::Resources& clean);
 
-// Warps and lanes of every instruction: the table's files, and the table in `config`.
+// Warps and lanes of every instruction: the table's files, and its JSON in `config`.
 Status emit_count(const EmitContext& e, const CountRun& run, diff::ConfigReport& config);
 
 }  // namespace xtrace::cli

@@ -139,7 +139,6 @@ Status emit_own_table(const EmitContext& e, diff::ConfigReport& config, const st
                       const std::string& json) {
   XT_TRY(diff::Artefact file, write_table(e, stem_of(e, config), text, csv, json));
   config.artefacts.push_back(std::move(file));
-  config.table_text = text;
   config.table_json = json;
   return {};
 }

@@ -39,7 +39,7 @@ Result<trace::TraceMeta> trace_meta(const EmitContext& e, const diff::ConfigRepo
 // records, nothing lost. Otherwise an error that says so.
 Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& run, const diff::ConfigReport& config);
 
-// A table that is the probe's own: its files (text, CSV and JSON), and the table itself in `config`.
+// A table that is the probe's own: its files (text, CSV and JSON), and its JSON in `config`.
 Status emit_own_table(const EmitContext& e, diff::ConfigReport& config, const std::string& text, const std::string& csv,
                       const std::string& json);
 // text, CSV and JSON

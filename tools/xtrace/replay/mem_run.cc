@@ -100,13 +100,11 @@ Status emit_mem(const EmitContext& e, MemRun& run, diff::ConfigReport& config) {
     rows.push_back({a, run.accesses[k], e.c.splicer.text(OrigPc{a.pc}), source_at(e.sources, a.pc)});
   }
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.access.pc < b.access.pc; });
-  const std::string csv = trace::render_csv(rows), json = trace::render_json(rows), text = trace::render_text(rows);
-  XT_TRY_STATUS(emit_own_table(e, config, text, csv, json));
-  if (rows.size() > most_rows) {
-    const size_t more = rows.size() - most_rows;
-    rows.resize(most_rows);
-    config.table_text = trace::render_text(rows) + fmt::format("... {} more in the file of the table\n", more);
-  }
+  XT_TRY_STATUS(emit_own_table(e, config, trace::render_text(rows), trace::render_csv(rows), trace::render_json(rows)));
+  const size_t more = rows.size() - std::min(rows.size(), most_rows);
+  rows.resize(rows.size() - more);
+  config.table_text = trace::render_text(rows);
+  if (more != 0) config.table_text += fmt::format("{} more in the files of the table\n", more);
   return {};
 }
 
