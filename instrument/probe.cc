@@ -9,19 +9,9 @@ namespace {
 
 constexpr std::array probes = {
     ProbeInfo{ProbeKind::none, "none", "no probe: the code is not changed", "nothing", "nothing", false},
-    ProbeInfo{ProbeKind::count, "count", "executions and active lanes of every block, no record per event",
-              "two reductions a block; 16 bytes a block of the kernel", "two registers at every block", false},
-    ProbeInfo{ProbeKind::block, "block", "clock, block and active lanes at every block",
-              "one store a block; 4 to 16 bytes an execution", "one register at every block", true},
-    ProbeInfo{ProbeKind::inst, "inst", "block and active lanes at every block, a clock at every instruction",
-              "a clock and a share of a store an instruction; 2 to 4 bytes an execution",
-              "a register in front of an instruction, else that one has no clock", true},
-    ProbeInfo{ProbeKind::pair, "pair", "two clocks around one instruction, rotated over the sites",
-              "one store at one instruction; a replay for every instruction",
-              "two registers at the instruction, else that one is refused", true},
-    ProbeInfo{ProbeKind::mem, "mem", "address of every lane, active lanes, width and space of every memory access",
-              "one store a block, one for each register that holds an address; 128 bytes each",
-              "one register at every block with an access; the same path in every replay", false},
+#define XTRACE_PROBE(name, in_all, records, cost, needs) ProbeInfo{ProbeKind::name, #name, records, cost, needs, in_all},
+#include "instrument/probes.def"
+#undef XTRACE_PROBE
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The table of probes: what each records, and what it needs. One string names a probe in code, flag, JSON and docs.
+// The table of probes (probes.def): what each records, and what it needs. One string names a probe in code, flag, JSON and docs.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,12 @@
 
 namespace xtrace::instrument {
 
-enum class ProbeKind : uint8_t { none, count, block, inst, pair, mem };
+enum class ProbeKind : uint8_t {
+  none,
+#define XTRACE_PROBE(name, in_all, records, cost, needs) name,
+#include "instrument/probes.def"
+#undef XTRACE_PROBE
+};
 
 struct ProbeInfo {
   ProbeKind kind;

@@ -229,4 +229,8 @@ Status insert_mem(ProbeContext& c) {
   return {};
 }
 
+uint32_t mem_record_bytes(const Code& code, const ProbeBlock& block, const LaunchShape& shape) {
+  return mem_record(code, block, shape).bytes;
+}
+
 }  // namespace xtrace::instrument

@@ -1,5 +1,4 @@
-// One file per probe in this folder: what it inserts where. probe_bodies() is the table of them; the public names and
-// summaries are in instrument/probe.h.
+// One file per probe in this folder: what it inserts where. instrument/probes.def is the table of them.
 #pragma once
 
 #include <optional>
@@ -41,11 +40,12 @@ struct ProbeBody {
 };
 std::span<const ProbeBody> probe_bodies();
 
-Status insert_count(ProbeContext& c);
-Status insert_block(ProbeContext& c);
-Status insert_inst(ProbeContext& c);
-Status insert_pair(ProbeContext& c);
-Status insert_mem(ProbeContext& c);
+// Of each probe: puts its code into c.out, and gives the bytes that one execution of a block writes, at most.
+#define XTRACE_PROBE(name, in_all, records, cost, needs) \
+  Status insert_##name(ProbeContext& c);                 \
+  uint32_t name##_record_bytes(const Code& code, const ProbeBlock& block, const LaunchShape& shape);
+#include "instrument/probes.def"
+#undef XTRACE_PROBE
 
 // The record of one block under `inst` in plain slots (plain_inst.cc); fills the block's clock_at. `previous`: the holder used
 // last. Nothing was inserted when it gives false: too few registers are free.
@@ -83,8 +83,6 @@ struct MemRecord {
   uint32_t bytes = 0;         // 0: no access, no record
 };
 MemRecord mem_record(const Code& code, const ProbeBlock& block, const LaunchShape& shape);
-
-uint32_t block_record_bytes(const Code&, const ProbeBlock&, const LaunchShape&);
 
 // --- shared pieces. Waits for registers that a store has yet to read are added afterwards (waits.h).
 

@@ -17,19 +17,10 @@ constexpr BitRange cache_policy_field = bits(86, 84);
 constexpr uint64_t evict_first = 0;              // [sass.md 3.1]
 constexpr uint8_t lut_and_or = 0xea;             // (a & b) | c
 
-uint32_t inst_record_bytes(const Code&, const ProbeBlock& block, const LaunchShape&) {
-  return wire::inst_record_bytes(block.count);
-}
-uint32_t mem_record_bytes(const Code& code, const ProbeBlock& block, const LaunchShape& shape) {
-  return mem_record(code, block, shape).bytes;
-}
-
 constexpr std::array bodies = {
-    ProbeBody{ProbeKind::count, insert_count, block_record_bytes},
-    ProbeBody{ProbeKind::block, insert_block, block_record_bytes},
-    ProbeBody{ProbeKind::inst, insert_inst, inst_record_bytes},
-    ProbeBody{ProbeKind::pair, insert_pair, block_record_bytes},
-    ProbeBody{ProbeKind::mem, insert_mem, mem_record_bytes},
+#define XTRACE_PROBE(name, in_all, records, cost, needs) ProbeBody{ProbeKind::name, insert_##name, name##_record_bytes},
+#include "instrument/probes.def"
+#undef XTRACE_PROBE
 };
 
 }  // namespace
