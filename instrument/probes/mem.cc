@@ -208,10 +208,7 @@ MemRecord mem_record(const Code& code, const ProbeBlock& block, const LaunchShap
 }
 
 Status insert_mem(ProbeContext& c) {
-  if (c.layout.wraps)
-    return with_hint(unsupported("the launch takes another path each time: the size of its address records is not known "
-                                 "beforehand"),
-                     "use count, block or inst");
+  if (c.layout.wraps) return unsupported("address records lie in plain slots only");
   c.lane_offset = c.scratch.reserve();
   c.map.layout.memory_high = c.shape.memory_high.value_or(0);
   std::optional<Holder> previous;

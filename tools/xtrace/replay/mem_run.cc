@@ -45,12 +45,15 @@ std::optional<uint32_t> memory_high(const bundle::LaunchRecord& launch) {
 
 Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts,
                                               bool compare, const replay::Resources& clean) {
+  if (!counts.stable)
+    return with_hint(unsupported("two counting replays took different paths: the size of its address records is not known"),
+                     "use count, block or inst");
   XT_TRY_STATUS(check_bytes(c, counts, instrument::ProbeKind::mem, counts.mem_bytes));
   auto run = std::make_unique<MemRun>();
   instrument::RecordForm form;
   form.lines = true;
   XT_TRY(run->buffer, TraceBuffer::create(c.backend, counts.mem_bytes, c.splicer.largest_record(instrument::ProbeKind::mem),
-                                          !counts.stable, counts.stable ? form : instrument::RecordForm{}));
+                                          false, form));
   XT_TRY(run->spliced,
          c.splicer.splice({instrument::ProbeKind::mem, {}, one_in, seed, {}, {}}, run->buffer->layout()));
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
