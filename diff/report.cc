@@ -158,6 +158,7 @@ std::string render_text(const ReplayReport& r) {
     if (r.noise_floor) clean += fmt::format(", noise floor {:.2f}%", 100 * *r.noise_floor);
   }
   append_wrapped(out, "  ", "    ", clean);
+  if (!r.at.empty()) append_wrapped(out, "  ", "    ", "inst, pair and mem look at: " + r.at);
 
   out += fmt::format("\n  {:<6} {:<9} {:<12} {:<3} {:<22} {:>9} {:>9} {:>7} {:>7} {:>13} {:>7}\n", "probe",
                      "sample", "verdict", "stp", "ratio [95 %]", "registers", "CTAs/SM", "local", "records",
@@ -224,6 +225,7 @@ std::string render_json(const ReplayReport& r) {
                 {"unstable_bytes", r.unstable_bytes},
                 {"time", r.clean_time ? json_of(*r.clean_time) : Json(nullptr)},
                 {"noise_floor", r.noise_floor ? Json(*r.noise_floor) : Json(nullptr)}};
+  o["at"] = r.at.empty() ? Json(nullptr) : Json(r.at);
   o["configs"] = Json::array();
   for (const ConfigReport& c : r.configs) o["configs"].push_back(json_of(c));
   o["warnings"] = r.warnings;

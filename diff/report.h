@@ -55,6 +55,7 @@ struct ReplayReport {
   uint64_t unstable_bytes = 0, written_bytes = 0, memory_bytes = 0;
   std::optional<SampleStats> clean_time;
   std::optional<double> noise_floor;
+  std::string at;           // places that inst, pair and mem were limited to; empty: everywhere
   std::vector<ConfigReport> configs;
   std::vector<std::string> warnings;
 

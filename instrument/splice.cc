@@ -142,10 +142,10 @@ SpliceClaims claims_of(const Code& code, const Insertions& insertions, const wir
   return claims;
 }
 
-std::vector<AddressClaim> address_claims(const Code& code, const Blocks& blocks, const LaunchShape& shape) {
+std::vector<AddressClaim> address_claims(const Code& code, const Blocks& blocks, const Scope& scope) {
   std::vector<AddressClaim> claims;
   for (const ProbeBlock& block : blocks.blocks)
-    for (const MemRecord::Column& column : mem_record(code, block, shape).columns)
+    for (const MemRecord::Column& column : mem_record(code, block, scope).columns)
       claims.push_back({code.pc(column.at), column.reg, column.place});
   return claims;
 }
@@ -200,7 +200,7 @@ bool Splicer::cyclic() const { return impl_->blocks.cyclic; }
 uint32_t Splicer::warps_per_cta() const { return instrument::warps_per_cta(impl_->shape); }
 
 uint32_t Splicer::record_bytes(ProbeKind probe, uint32_t block) const {
-  return body_of(probe).record_bytes(impl_->code, impl_->blocks.blocks[block], impl_->shape);
+  return body_of(probe).record_bytes(impl_->code, impl_->blocks.blocks[block], {impl_->shape, places_});
 }
 
 uint32_t Splicer::largest_record(ProbeKind probe) const {
@@ -219,11 +219,36 @@ std::string Splicer::text(OrigPc pc) const {
   return sass::print(*code.arch, code.insts[code.index(pc.value)].raw, pc.value);
 }
 
+std::vector<Splicer::Instruction> Splicer::instructions() const {
+  const Code& code = impl_->code;
+  std::vector<Instruction> out;
+  for (InstIndex i = 0; i < code.insts.size(); ++i) {
+    if (!code.reachable[i]) continue;
+    const sass::Effects& fx = code.insts[i].fx;
+    const Function* inside = &code.functions[0];
+    for (const Function& f : code.functions)
+      if (f.entry <= i && f.entry >= inside->entry) inside = &f;
+    out.push_back({OrigPc{code.pc(i)}, inside->name, impl_->blocks.block_of[i], fx.space, fx.kind, fx.flow != sass::Flow::next});
+  }
+  return out;
+}
+
+size_t Splicer::section_instructions() const { return impl_->code.insts.size(); }
+
+Splicer Splicer::at(Places places) const {
+  XT_CHECK(places.size() == impl_->code.insts.size(), "a place for each instruction of the section");
+  Splicer s = *this;
+  s.places_ = std::move(places);
+  return s;
+}
+
+bool Splicer::covers(OrigPc pc) const { return places_.empty() || places_[impl_->code.index(pc.value)]; }
+
 std::vector<Splicer::NotCovered> Splicer::not_covered() const {
   std::vector<NotCovered> out;
   const Code& code = impl_->code;
   for (InstIndex i = 0; i < code.insts.size(); ++i) {
-    if (!code.reachable[i]) continue;
+    if (!code.reachable[i] || !covers(OrigPc{code.pc(i)})) continue;
     const auto found = sass::accesses(*code.arch, code.insts[i].raw);
     if (const auto* reason = std::get_if<sass::NotCovered>(&found)) out.push_back({OrigPc{code.pc(i)}, *reason});
   }
@@ -248,7 +273,8 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   Insertions insertions(code.insts.size());
   std::optional<HeldHead> held_head;
   std::optional<sass::enc::Gpr> lane_offset;
-  ProbeContext context{code, blocks, shape, plan, layout, scratch, insertions, held_head, lane_offset, out.map};
+  const Scope scope{shape, places_};
+  ProbeContext context{code, blocks, scope, plan, layout, scratch, insertions, held_head, lane_offset, out.map};
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
   bool packs = false, four_groups = false;
   for (const wire::Block& b : out.map.blocks) {
@@ -292,7 +318,8 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   if (plan.probe == ProbeKind::mem) {
     out.claims.records_addresses = true;
     out.claims.memory_high_is_known = shape.memory_high.has_value();
-    out.claims.addresses = address_claims(code, blocks, shape);
+    out.claims.places = places_;
+    out.claims.addresses = address_claims(code, blocks, scope);
   }
   XT_TRY_STATUS(check(cubin, out, info.name));
   return out;

@@ -52,6 +52,7 @@ struct SpliceClaims {
   std::map<uint32_t, uint32_t> words_behind;     // original offset -> inserted words behind it that jumps do not reach
   bool records_addresses = false;                // `mem`
   bool memory_high_is_known = false;             // high words of global addresses are not recorded
+  std::vector<bool> places{};                    // by instruction, those whose accesses are recorded; empty: all
   std::vector<AddressClaim> addresses{};
 };
 

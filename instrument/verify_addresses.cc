@@ -34,6 +34,7 @@ class Addresses {
     const Copy& copy = v_.copies[0];
     const uint32_t from = copy.label[block.first];
     for (InstIndex i = block.first; i <= block.last(); ++i) {
+      if (!claims_.places.empty() && !claims_.places[i]) continue;
       const auto found = sass::accesses(*v_.old.arch, v_.old.insts[i].raw);
       const auto* accesses = std::get_if<std::vector<sass::Access>>(&found);
       if (accesses == nullptr) continue;

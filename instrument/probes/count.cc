@@ -31,9 +31,9 @@ Status insert_count(ProbeContext& c) {
     const auto counter = static_cast<int32_t>(b * sizeof(wire::BlockCount));
     const auto own = static_cast<uint8_t>(1u << q.scoreboard);
     Sequence& seq = c.out.before[block.first];
-    put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(c.code, block, c.shape)));
-    put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(c.code, block, c.shape)));
-    if (const uint32_t bytes = mem_record_bytes(c.code, block, c.shape))
+    put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(c.code, block, c.scope)));
+    put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(c.code, block, c.scope)));
+    if (const uint32_t bytes = mem_record_bytes(c.code, block, c.scope))
       put(seq, enc::uiadd3_imm(ur.base, ur.base, bytes));
     put(seq, enc::s2r(zero, enc::sr_ltmask), {.stall = scoreboard_visible, .write_barrier = q.scoreboard});
     put(seq, enc::vote_any_active(x), alu);
@@ -57,6 +57,6 @@ Status insert_count(ProbeContext& c) {
   return insert_exit_headers(c);
 }
 
-uint32_t count_record_bytes(const Code&, const ProbeBlock&, const LaunchShape&) { return 0; }
+uint32_t count_record_bytes(const Code&, const ProbeBlock&, const Scope&) { return 0; }
 
 }  // namespace xtrace::instrument

@@ -39,10 +39,10 @@ wire::Access::Kind kind_of(sass::MemKind kind) {
 // Collects columns and scalars, each once for as long as its register keeps its value.
 class Layout {
  public:
-  Layout(const Code& code, const ProbeBlock& block, const LaunchShape& shape) : code_(code), shape_(shape) {
+  Layout(const Code& code, const ProbeBlock& block, const Scope& scope) : code_(code), shape_(scope.shape) {
     for (InstIndex i = block.first; i <= block.last(); ++i) {
       const auto found = sass::accesses(*code.arch, code.insts[i].raw);
-      if (const auto* all = std::get_if<std::vector<sass::Access>>(&found))
+      if (const auto* all = std::get_if<std::vector<sass::Access>>(&found); all != nullptr && scope.has(i))
         for (const sass::Access& a : *all) add(i, a);
       forget(code.insts[i].fx.def);
     }
@@ -203,17 +203,17 @@ class Writer {
 
 }  // namespace
 
-MemRecord mem_record(const Code& code, const ProbeBlock& block, const LaunchShape& shape) {
-  return Layout(code, block, shape).take();
+MemRecord mem_record(const Code& code, const ProbeBlock& block, const Scope& scope) {
+  return Layout(code, block, scope).take();
 }
 
 Status insert_mem(ProbeContext& c) {
   if (c.layout.wraps) return unsupported("address records lie in plain slots only");
   c.lane_offset = c.scratch.reserve();
-  c.map.layout.memory_high = c.shape.memory_high.value_or(0);
+  c.map.layout.memory_high = c.scope.shape.memory_high.value_or(0);
   std::optional<Holder> previous;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
-    MemRecord record = mem_record(c.code, c.blocks.blocks[b], c.shape);
+    MemRecord record = mem_record(c.code, c.blocks.blocks[b], c.scope);
     if (record.bytes == 0) continue;
     XT_TRY_STATUS(Writer(c, b, previous).run(record));
     c.map.blocks[b].record_bytes = record.bytes;
@@ -226,8 +226,8 @@ Status insert_mem(ProbeContext& c) {
   return {};
 }
 
-uint32_t mem_record_bytes(const Code& code, const ProbeBlock& block, const LaunchShape& shape) {
-  return mem_record(code, block, shape).bytes;
+uint32_t mem_record_bytes(const Code& code, const ProbeBlock& block, const Scope& scope) {
+  return mem_record(code, block, scope).bytes;
 }
 
 }  // namespace xtrace::instrument

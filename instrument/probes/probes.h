@@ -13,11 +13,18 @@
 
 namespace xtrace::instrument {
 
+// What of a kernel is looked at.
+struct Scope {
+  const LaunchShape& shape;
+  const Places& places;
+  bool has(InstIndex i) const { return places.empty() || places[i]; }
+};
+
 // What a probe's inserter works with. It adds sequences to `out` and takes registers from `scratch`, nothing else.
 struct ProbeContext {
   const Code& code;
   const Blocks& blocks;
-  const LaunchShape& shape;
+  const Scope& scope;
   const Plan& plan;
   const wire::SlotLayout& layout;
   Scratch& scratch;
@@ -36,14 +43,14 @@ struct ProbeContext {
 struct ProbeBody {
   ProbeKind kind;
   Status (*insert)(ProbeContext&);
-  uint32_t (*record_bytes)(const Code& code, const ProbeBlock& block, const LaunchShape& shape);   // of one execution
+  uint32_t (*record_bytes)(const Code& code, const ProbeBlock& block, const Scope& scope);   // of one execution
 };
 std::span<const ProbeBody> probe_bodies();
 
 // Of each probe: puts its code into c.out, and gives the bytes that one execution of a block writes, at most.
 #define XTRACE_PROBE(name, in_all, records, cost, needs) \
   Status insert_##name(ProbeContext& c);                 \
-  uint32_t name##_record_bytes(const Code& code, const ProbeBlock& block, const LaunchShape& shape);
+  uint32_t name##_record_bytes(const Code& code, const ProbeBlock& block, const Scope& scope);
 #include "instrument/probes.def"
 #undef XTRACE_PROBE
 
@@ -82,7 +89,7 @@ struct MemRecord {
   std::vector<wire::Access> accesses;   // without block numbers
   uint32_t bytes = 0;         // 0: no access, no record
 };
-MemRecord mem_record(const Code& code, const ProbeBlock& block, const LaunchShape& shape);
+MemRecord mem_record(const Code& code, const ProbeBlock& block, const Scope& scope);
 
 // --- shared pieces. Waits for registers that a store has yet to read are added afterwards (waits.h).
 

@@ -27,7 +27,7 @@ constexpr std::array bodies = {
 
 std::span<const ProbeBody> probe_bodies() { return bodies; }
 
-uint32_t block_record_bytes(const Code&, const ProbeBlock&, const LaunchShape&) { return wire::chunk_bytes; }
+uint32_t block_record_bytes(const Code&, const ProbeBlock&, const Scope&) { return wire::chunk_bytes; }
 
 uint32_t record_head(const ProbeContext& c, wire::RecordKind kind, uint32_t block) {
   return c.layout.index_bits != 0 ? block + 1 : wire::word0(kind, block);

@@ -130,8 +130,8 @@ struct Check {
   replay::LaunchImage launch;   // `after` is what its original code leaves
   std::string name;
 
-  // `high`: leave out the high words of global addresses. `table`: a size for each slot.
-  void trace(uint32_t one_in, bool high, bool table) {
+  // `high`: leave out the high words of global addresses. `table`: a size for each slot. `some`: every second access only.
+  void trace(uint32_t one_in, bool high, bool table, bool some = false) {
     const bundle::LaunchRecord& r = launch.record;
     const auto backend = replay::make_interp_backend();
     ASSERT_TRUE(backend->prepare(launch));
@@ -142,8 +142,15 @@ struct Check {
       shape.memory_high = static_cast<uint32_t>(memory.front().begin >> 32);
       ASSERT_EQ((memory.back().end - 1) >> 32, *shape.memory_high) << "the recording's memory has one high word";
     }
-    const auto splicer = instrument::Splicer::create(launch.code, r.kernel, shape);
+    auto splicer = instrument::Splicer::create(launch.code, r.kernel, shape);
     ASSERT_TRUE(splicer) << splicer.error().to_string();
+    instrument::Places places(splicer->section_instructions(), !some);
+    if (some) {
+      uint32_t n = 0;
+      for (const auto& i : splicer->instructions())
+        if (i.space != MemSpace::none && i.space != MemSpace::constant) places[i.pc.value / 16] = n++ % 2 == 0;
+      splicer = splicer->at(places);
+    }
     EXPECT_TRUE(splicer->not_covered().empty());
     const uint32_t warps = static_cast<uint32_t>(r.grid.count()) * splicer->warps_per_cta();
     const auto run = [&](ByteView cubin, replay::interp::WitnessSink* sink) {
@@ -162,7 +169,9 @@ struct Check {
     };
     AccessWitness witness;
     ASSERT_NO_FATAL_FAILURE(run(launch.code, &witness));
-    const Events seen = witness.take();
+    Events seen = witness.take();
+    for (auto& [warp, events] : seen) std::erase_if(events, [&](const Event& e) { return !places[e.pc / 16]; });
+    std::erase_if(seen, [](const auto& w) { return w.second.empty(); });
     BlockWitness blocks(*splicer, warps);
     ASSERT_NO_FATAL_FAILURE(run(launch.code, &blocks));
 
@@ -233,8 +242,8 @@ struct Check {
 
 class MemTrace : public testing::TestWithParam<std::string> {
  protected:
-  void trace(uint32_t one_in, bool high, bool table) {
-    Check{recorded_launch(GetParam()), GetParam()}.trace(one_in, high, table);
+  void trace(uint32_t one_in, bool high, bool table, bool some = false) {
+    Check{recorded_launch(GetParam()), GetParam()}.trace(one_in, high, table, some);
   }
 };
 
@@ -242,6 +251,7 @@ TEST_P(MemTrace, IsTheWitness) { trace(1, false, false); }
 TEST_P(MemTrace, WithoutHighWords) { trace(1, true, false); }
 TEST_P(MemTrace, OfSampledCtas) { trace(2, true, false); }
 TEST_P(MemTrace, InSlotsOfTheirOwnSize) { trace(1, false, true); }
+TEST_P(MemTrace, AtSomePlaces) { trace(1, true, false, true); }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, MemTrace, testing::ValuesIn(recorded_kernels()), [](const auto& p) { return p.param; });
 

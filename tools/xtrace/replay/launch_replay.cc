@@ -25,6 +25,56 @@ std::string stem_of(const bundle::LaunchRecord& launch) {
   return fmt::format("launch{}-{}", launch.ordinal, name);
 }
 
+std::vector<std::string_view> classes_of(const instrument::Splicer::Instruction& i) {
+  using sass::MemKind, sass::MemSpace;
+  std::vector<std::string_view> classes;
+  if (i.branches) classes.push_back("branch");
+  if (i.space == MemSpace::none || i.space == MemSpace::constant) return classes;
+  classes.push_back("memory");
+  switch (i.kind) {
+    case MemKind::load: classes.push_back("load"); break;
+    case MemKind::store: classes.push_back("store"); break;
+    case MemKind::atomic:
+    case MemKind::reduction: classes.push_back("atomic"); break;
+    case MemKind::async: classes.push_back("async"); break;
+    default: break;
+  }
+  switch (i.space) {
+    case MemSpace::global: classes.push_back("global"); break;
+    case MemSpace::generic: classes.push_back("generic"); break;
+    case MemSpace::shared: classes.push_back("shared"); break;
+    case MemSpace::local: classes.push_back("local"); break;
+    default: break;
+  }
+  return classes;
+}
+
+instrument::Places places_of(const instrument::Splicer& splicer, const replay::LaunchImage& launch, const Place& place) {
+  const SourceMap sources = source_map(launch.code, launch.record.kernel);
+  instrument::Places places;
+  for (const instrument::Splicer::Instruction& i : splicer.instructions()) {
+    PlaceFacts f;
+    f.pc = i.pc.value;
+    f.block = i.block;
+    std::string text = splicer.text(i.pc);
+    if (text.starts_with('@')) text = text.substr(text.find(' ') + 1);
+    f.opcode = text.substr(0, text.find(' '));
+    f.classes = classes_of(i);
+    const std::string source = source_at(sources, f.pc);
+    if (const size_t colon = source.rfind(':'); colon != std::string::npos) {
+      f.file = source.substr(0, colon);
+      f.line = static_cast<uint32_t>(std::stoul(source.substr(colon + 1)));
+    }
+    f.function = i.function;
+    f.function_text = demangled(f.function);
+    const size_t number = f.pc / trace::inst_bytes;
+    if (places.size() <= number) places.resize(number + 1);
+    places[number] = place.holds(f);
+  }
+  places.resize(splicer.section_instructions());
+  return places;
+}
+
 class LaunchReplay {
  public:
   LaunchReplay(replay::Backend& backend, const replay::LaunchImage& launch, const ReplayOptions& options)
@@ -70,6 +120,7 @@ class LaunchReplay {
   void warn(const std::string& text);   // once
   uint32_t batch() const;
   ConfigReport& refuse(ProbeKind probe, const Sample& sample, const Error& error);
+  void refuse_all(const Error& error);
 
   replay::Backend& backend_;
   const replay::LaunchImage& launch_;
@@ -140,6 +191,12 @@ ConfigReport& LaunchReplay::refuse(ProbeKind probe, const Sample& sample, const 
   return report_.configs.back();
 }
 
+void LaunchReplay::refuse_all(const Error& error) {
+  for (ProbeKind probe : options_.probes)
+    if (probe != ProbeKind::none)
+      for (const Sample& sample : options_.samples) refuse(probe, sample, error);
+}
+
 Status LaunchReplay::instrumented() {
   const bundle::LaunchRecord& r = launch_.record;
   const instrument::LaunchShape shape{r.grid, r.block, r.cluster, r.dynamic_shared_bytes, memory_high(r)};
@@ -148,12 +205,19 @@ Status LaunchReplay::instrumented() {
   auto splicer = instrument::Splicer::create(launch_.code, r.kernel, shape);
   if (!splicer) {
     if (splicer.error().kind == ErrorKind::internal) return tl::make_unexpected(splicer.error());
-    for (ProbeKind probe : options_.probes)
-      if (probe != ProbeKind::none)
-        for (const Sample& sample : options_.samples) refuse(probe, sample, splicer.error());
+    refuse_all(splicer.error());
     return {};
   }
   splicer_ = std::move(*splicer);
+  if (options_.at) {
+    report_.at = options_.at_text;
+    const instrument::Places places = places_of(*splicer_, launch_, *options_.at);
+    if (std::find(places.begin(), places.end(), true) == places.end()) {
+      refuse_all(unsupported("no instruction of the kernel is at {}", options_.at_text).value());
+      return {};
+    }
+    splicer_ = splicer_->at(places);
+  }
   const uint32_t per_cta = splicer_->warps_per_cta();
   context_.emplace(LaunchContext{backend_, launch_, *splicer_, reference_,
                                  static_cast<uint32_t>(r.grid.count()) * per_cta, per_cta});
@@ -218,8 +282,11 @@ void LaunchReplay::warn_of_clocks(const TraceRun& run, const Counts& counts, con
   for (size_t b = 0; b < run.map.blocks.size(); ++b) {
     const wire::Block& block = run.map.blocks[b];
     if (counts.blocks[b].warps == 0) continue;
-    for (uint32_t i = 0; i < block.clocks; ++i) without += !block.has_clock(i);
-    instructions += block.clocks;
+    for (uint32_t i = 0; i < block.clocks; ++i) {
+      if (!context_->splicer.covers(OrigPc{block.first_pc + i * trace::inst_bytes})) continue;
+      without += !block.has_clock(i);
+      ++instructions;
+    }
   }
   if (without != 0)
     report_.warnings.push_back(fmt::format("{}: {} of {} executed instructions have no clock of their own: no register is "

@@ -60,6 +60,16 @@ Result<Sample> parse_sample(const std::string& text) {
   return with_hint(bad_input("unknown sample '{}'", text), "samples are: all, cta:1/N with N from 1");
 }
 
+Status parse_places(const std::vector<std::string>& texts, ReplayOptions& o) {
+  for (const std::string& text : texts) {
+    XT_TRY_STATUS(Place::parse(text));   // by itself, so that parentheses pair up
+    o.at_text += o.at_text.empty() ? text : " or " + text;
+  }
+  if (texts.empty()) return {};
+  XT_TRY(o.at, Place::parse(o.at_text));
+  return {};
+}
+
 Result<BackendChoice> parse_backend(const std::string& text) {
   if (text == "auto") return BackendChoice::automatic;
   if (text == "driver") return BackendChoice::driver;
