@@ -144,9 +144,15 @@ SpliceClaims claims_of(const Code& code, const Insertions& insertions, const wir
 
 std::vector<AddressClaim> address_claims(const Code& code, const Blocks& blocks, const Scope& scope) {
   std::vector<AddressClaim> claims;
-  for (const ProbeBlock& block : blocks.blocks)
-    for (const MemRecord::Column& column : mem_record(code, block, scope).columns)
-      claims.push_back({code.pc(column.at), column.reg, column.place});
+  using Kind = AddressClaim::Kind;
+  for (const ProbeBlock& block : blocks.blocks) {
+    const MemRecord record = mem_record(code, block, scope);
+    for (const MemRecord::Column& column : record.columns)
+      claims.push_back({Kind::column, code.pc(column.at), column.reg, column.place});
+    for (const MemRecord::Scalar& s : record.scalars)
+      claims.push_back({s.is_mask ? Kind::mask : Kind::uniform, code.pc(s.at),
+                        static_cast<uint8_t>(s.index | (s.negated ? 8 : 0)), s.place});
+  }
   return claims;
 }
 

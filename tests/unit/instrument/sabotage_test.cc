@@ -404,6 +404,42 @@ TEST_F(SabotageAddresses, ChangeTheRegisterBetweenStoreAndAccess) {
   }
   EXPECT_GT(caught, 0u);
 }
+TEST_F(SabotageAddresses, RecordOtherLanesOrAnotherUniformRegister) {
+  // Guarded accesses, and addresses with a uniform part.
+  size_t votes = 0, moves = 0;
+  for (const char* name : {"transpose", "reduce"}) {
+    const Kernel k = fixture_kernel(name);
+    wire::SlotLayout layout = some_layout(small_shape(), false, false);
+    layout.lead_bytes = wire::mem_line;
+    auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(ProbeKind::mem), layout);
+    ASSERT_TRUE(spliced) << spliced.error().to_string();
+    mem = Case{k, std::move(*spliced), {}};
+    mem.claims = mem.spliced.claims;
+    ASSERT_TRUE(mem.verify().empty());
+    const auto found = [&](uint32_t w, auto change) { return broken(mem, w, change).contains("address-recorded"); };
+    for (uint32_t w = mem.claims.prologue_words; w + 1 < word_count(mem); ++w) {
+      if (!inserted(mem, w)) continue;
+      const sass::RawInst word = word_at(mem, mem.spliced.cubin, w);
+      const bool is_vote = sass::opcode13(word) == 0x806 && get_bits(word, bits(90, 87)) != 7;
+      const bool is_move = sass::opcode13(word) == 0x1c02;
+      if (!is_vote && !is_move) continue;
+      votes += is_vote;
+      moves += is_move;
+      EXPECT_TRUE(found(w, [&](sass::RawInst& x) { set_bits(x, bit(is_vote ? 90 : 32), get_bits(x, bit(is_vote ? 90 : 32)) ^ 1); })) << w;
+      EXPECT_TRUE(found(w, [&](sass::RawInst& x) { set_bits(x, bit(is_vote ? 87 : 33), get_bits(x, bit(is_vote ? 87 : 33)) ^ 1); })) << w;
+      EXPECT_TRUE(found(w, [&](sass::RawInst& x) {
+        const sass::Control c = sass::get_control(x);
+        x = enc::nop();
+        sass::set_control(x, c);
+      })) << w;
+      uint32_t store = w + 1;
+      while (effects_at(mem, store).mnemonic != "STG") ++store;
+      EXPECT_TRUE(found(store, [&](sass::RawInst& x) { set_bits(x, bits(63, 40), get_bits(x, bits(63, 40)) ^ 64); })) << store;
+    }
+  }
+  EXPECT_GT(votes, 5u);
+  EXPECT_GT(moves, 0u);
+}
 TEST_F(SabotageAddresses, WrongClaims) {
   Case c = mem;
   ASSERT_FALSE(c.claims.addresses.empty());
