@@ -98,7 +98,8 @@ class Addresses {
       return c.kind == kind && c.index == index && c.place == place && at >= block.first && at <= i &&
              v_.copies[0].at[at] > store;
     });
-    if (!claimed) return fail(store, i, fmt::format("{} goes to byte {} of the record, which nobody claims", name(kind, index), place));
+    if (!claimed)
+      return fail(store, i, fmt::format("{} goes to byte {} of the record, which nobody claims", name(kind, index), place));
     for (uint32_t other = from_; other < v_.copies[0].at[block.last()]; ++other)
       if (other != store && is_store(other) && field(other, place_field) == place)
         return fail(other, i, fmt::format("{} goes to the same place", text(other)));

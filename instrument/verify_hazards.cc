@@ -203,6 +203,11 @@ class Hazards {
     if (inserted) {
       define(k, fx, c, s, report);
     } else {
+      // What an original instruction reads or writes again has arrived: it waited for it, if only by counting groups.
+      for (unsigned sb = 0; sb < 6; ++sb) {
+        s.originals[sb] &= ~(fx.use.gpr | fx.def.gpr);
+        s.uniform_originals[sb] &= ~(fx.use.ur | fx.def.ur);
+      }
       if (c.write_barrier < 6) {
         s.originals[c.write_barrier] |= fx.def.gpr;
         s.uniform_originals[c.write_barrier] |= fx.def.ur;

@@ -17,9 +17,9 @@ constexpr uint64_t read_ahead = 64ull << 20;       // for larger ones, at a time
 
 trace::TraceKind trace_kind(instrument::ProbeKind probe) {
   switch (probe) {
-    case instrument::ProbeKind::block: return trace::TraceKind::block;
     case instrument::ProbeKind::inst: return trace::TraceKind::inst;
-    default: return trace::TraceKind::pair;
+    case instrument::ProbeKind::pair: return trace::TraceKind::pair;
+    default: return trace::TraceKind::block;
   }
 }
 
@@ -199,7 +199,8 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
 Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::ProbeKind probe, uint32_t one_in,
                                              uint32_t seed, const Counts& counts, bool compare,
                                              const replay::Resources& clean) {
-  return run_with(c, probe, one_in, seed, counts, compare, clean, short_index_bits(c, counts));
+  const bool may_be_short = probe == instrument::ProbeKind::block || probe == instrument::ProbeKind::inst;
+  return run_with(c, probe, one_in, seed, counts, compare, clean, may_be_short ? short_index_bits(c, counts) : 0);
 }
 
 }  // namespace xtrace::cli
