@@ -35,6 +35,16 @@ void append_wrapped(std::string& out, const std::string& first_indent, const std
   out += line + '\n';
 }
 
+// A table: lines are cut at the width.
+void append_table(std::string& out, const std::string& lines) {
+  constexpr size_t indent = 4;
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = std::min(lines.find('\n', at), lines.size());
+    out += std::string(indent, ' ') + lines.substr(at, std::min(end - at, columns - indent)) + "\n";
+    at = end + 1;
+  }
+}
+
 std::string human_bytes(uint64_t n) {
   if (n < 10'000) return fmt::format("{} B", n);
   const char* units[] = {"KiB", "MiB", "GiB", "TiB"};
@@ -117,6 +127,8 @@ Json json_of(const ConfigReport& c) {
         {{"name", l.name}, {"severity", l.severity}, {"count", l.count}, {"bytes", l.bytes}});
   o["artefacts"] = Json::array();
   for (const Artefact& a : c.artefacts) o["artefacts"].push_back({{"kind", a.kind}, {"path", a.path}});
+  o["table"] = c.table_json.empty() ? Json(nullptr) : Json::parse(c.table_json);
+  o["not_covered"] = c.not_covered;
   return o;
 }
 
@@ -146,6 +158,7 @@ std::string render_text(const ReplayReport& r) {
     if (r.noise_floor) clean += fmt::format(", noise floor {:.2f}%", 100 * *r.noise_floor);
   }
   append_wrapped(out, "  ", "    ", clean);
+  if (!r.at.empty()) append_wrapped(out, "  ", "    ", "inst, pair and mem look at: " + r.at);
 
   out += fmt::format("\n  {:<6} {:<9} {:<12} {:<3} {:<22} {:>9} {:>9} {:>7} {:>7} {:>13} {:>7}\n", "probe",
                      "sample", "verdict", "stp", "ratio [95 %]", "registers", "CTAs/SM", "local", "records",
@@ -182,7 +195,9 @@ std::string render_text(const ReplayReport& r) {
     for (const LossCount& l : c.losses)
       append_wrapped(out, "    ! ", "        ",
                      fmt::format("{} {}: {} times, {}", l.severity, l.name, l.count, human_bytes(l.bytes)));
+    for (const std::string& text : c.not_covered) append_wrapped(out, "    ! ", "        ", "not covered: " + text);
     for (const Artefact& a : c.artefacts) append_wrapped(out, "    > ", "        ", a.kind + ": " + a.path);
+    append_table(out, c.table_text);
   }
   for (const std::string& w : r.warnings) append_wrapped(out, "\n  warning: ", "    ", w);
   out += fmt::format("\n  verdict: {}\n", name_of(r.verdict()));
@@ -210,6 +225,7 @@ std::string render_json(const ReplayReport& r) {
                 {"unstable_bytes", r.unstable_bytes},
                 {"time", r.clean_time ? json_of(*r.clean_time) : Json(nullptr)},
                 {"noise_floor", r.noise_floor ? Json(*r.noise_floor) : Json(nullptr)}};
+  o["at"] = r.at.empty() ? Json(nullptr) : Json(r.at);
   o["configs"] = Json::array();
   for (const ConfigReport& c : r.configs) o["configs"].push_back(json_of(c));
   o["warnings"] = r.warnings;

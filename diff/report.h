@@ -37,6 +37,10 @@ struct ConfigReport {
   uint64_t records = 0;
   std::vector<LossCount> losses;
   std::vector<Artefact> artefacts;  // empty unless the trace earned it
+  // What the probe found, where that is a table (count, mem): lines for people (may be fewer), and a JSON array of all.
+  // Empty unless earned.
+  std::string table_text, table_json;
+  std::vector<std::string> not_covered;  // mem: executed instructions that touch memory and are not in the trace
 };
 
 struct ReplayReport {
@@ -51,6 +55,7 @@ struct ReplayReport {
   uint64_t unstable_bytes = 0, written_bytes = 0, memory_bytes = 0;
   std::optional<SampleStats> clean_time;
   std::optional<double> noise_floor;
+  std::string at;           // places that inst, pair and mem were limited to; empty: everywhere
   std::vector<ConfigReport> configs;
   std::vector<std::string> warnings;
 

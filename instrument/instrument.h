@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "instrument/probe.h"
+#include "instrument/sass/effects.h"
 #include "instrument/verify.h"
 #include "trace/wire/address_map.h"
 
@@ -20,7 +22,12 @@ namespace xtrace::instrument {
 struct LaunchShape {
   Dim3 grid, block, cluster{0, 0, 0};
   uint32_t dynamic_shared_bytes = 0;
+  // High word of every address of the launch's global memory, when that is one: `mem` records of it are shorter.
+  std::optional<uint32_t> memory_high{};
 };
+
+// Which instructions inst, pair and mem look at, by instruction of the section; empty: all.
+using Places = std::vector<bool>;
 
 struct Plan {
   ProbeKind probe = ProbeKind::none;
@@ -63,6 +70,26 @@ class Splicer {
   uint32_t index_bits() const;
   bool cyclic() const;                          // some warp may execute a block twice
   std::string text(OrigPc pc) const;            // SASS
+  // Reachable instructions that touch memory and that `mem` leaves out, and why.
+  struct NotCovered {
+    OrigPc pc;
+    std::string_view reason;
+  };
+  std::vector<NotCovered> not_covered() const;
+  // What places are chosen by. Reachable code only.
+  struct Instruction {
+    OrigPc pc;
+    std::string_view function;         // mangled
+    uint32_t block = 0;
+    sass::MemSpace space = sass::MemSpace::none;
+    sass::MemKind kind = sass::MemKind::none;
+    bool branches = false;             // leaves the order of the code
+  };
+  std::vector<Instruction> instructions() const;
+  // The same kernel, seen at some places only. Records of `inst` keep the clock at the head of each block.
+  Splicer at(Places places) const;
+  size_t section_instructions() const;   // reachable or not: the size of Places
+  bool covers(OrigPc pc) const;
   uint32_t warps_per_cta() const;
 
   // The result has passed verify_splice. With ProbeKind::none it is the input, byte for byte.
@@ -71,6 +98,7 @@ class Splicer {
  private:
   struct Impl;
   std::shared_ptr<const Impl> impl_;
+  Places places_;
 };
 
 // The same in one call.

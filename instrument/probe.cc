@@ -8,11 +8,10 @@ namespace xtrace::instrument {
 namespace {
 
 constexpr std::array probes = {
-    ProbeInfo{ProbeKind::none, "none", "no probe: the code is not changed", false},
-    ProbeInfo{ProbeKind::count, "count", "executions and active lanes of every block, no record per event", false},
-    ProbeInfo{ProbeKind::block, "block", "clock, block and active mask at every block", true},
-    ProbeInfo{ProbeKind::inst, "inst", "block and active mask at every block, a clock at every instruction", true},
-    ProbeInfo{ProbeKind::pair, "pair", "two clocks around one instruction, rotated over the sites", true},
+    ProbeInfo{ProbeKind::none, "none", "no probe: the code is not changed", "nothing", "nothing", false},
+#define XTRACE_PROBE(name, in_all, records, cost, needs) ProbeInfo{ProbeKind::name, #name, records, cost, needs, in_all},
+#include "instrument/probes.def"
+#undef XTRACE_PROBE
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The table of probes: what each records, and what it needs. One string names a probe in code, flag, JSON and docs.
+// The table of probes (probes.def): what each records, and what it needs. One string names a probe in code, flag, JSON and docs.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,20 @@
 
 namespace xtrace::instrument {
 
-enum class ProbeKind : uint8_t { none, count, block, inst, pair };
+enum class ProbeKind : uint8_t {
+  none,
+#define XTRACE_PROBE(name, in_all, records, cost, needs) name,
+#include "instrument/probes.def"
+#undef XTRACE_PROBE
+};
 
 struct ProbeInfo {
   ProbeKind kind;
   std::string_view name;
-  std::string_view summary;
-  bool writes_records;     // needs slots
+  std::string_view summary;    // what it records
+  std::string_view cost;       // measured: docs/performance.md
+  std::string_view needs;      // of the kernel, of the launch
+  bool in_all;                 // `--probes=all` means it
 };
 
 std::span<const ProbeInfo> all_probes();

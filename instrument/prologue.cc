@@ -42,6 +42,12 @@ void set_lane_groups(Sequence& seq, const LaneGroups& g, Gpr v, Gpr t, Gpr u) {
   if (g.both != Pred{}) put(seq, enc::isetp_imm(g.both, enc::Compare::eq, false, u, 0x18));
 }
 
+// offset := 4 * lane, of the thread number in v.
+void set_lane_offset(Sequence& seq, Gpr offset, Gpr v, uint8_t wait_mask) {
+  put(seq, enc::lop3_imm(offset, v, 31, enc::RZ, lut_and), {.stall = vector_to_vector, .wait_mask = wait_mask});
+  put(seq, enc::shf_l_u32_imm(offset, offset, 2), after(vector_to_memory));
+}
+
 // The second word of a SlotHead: the bytes of the time moved to where SR_VIRTID leaves room, then both in one word.
 sass::RawInst place_time(Gpr time) {
   constexpr uint32_t time_bytes = 0x2211;
@@ -63,8 +69,8 @@ constexpr Schedule when_read(unsigned stall) { return {.stall = stall, .wait_mas
 class Classic {
  public:
   Classic(const sass::Arch& arch, const LaunchShape& shape, const Plan& plan, const wire::SlotLayout& layout,
-          const std::optional<LaneGroups>& groups, const UniformPlan& ur)
-      : arch_(arch), shape_(shape), plan_(plan), layout_(layout), groups_(groups), ur_(ur) {}
+          const std::optional<LaneGroups>& groups, const std::optional<Gpr>& lane_offset, const UniformPlan& ur)
+      : arch_(arch), shape_(shape), plan_(plan), layout_(layout), groups_(groups), lane_offset_(lane_offset), ur_(ur) {}
 
   Prologue build() {
     read_coordinates(shape_.block, enc::sr_tid_x, tid, r2, r3);
@@ -76,6 +82,7 @@ class Classic {
       put(seq_, enc::nop(), when_read(1));
       set_lane_groups(seq_, *groups_, tid, r2, r3);
     }
+    if (lane_offset_) set_lane_offset(seq_, *lane_offset_, tid, 1u << sb_values);
     put(seq_, enc::shf_r_u32_hi_imm(tid, tid, 5), when_read(vector_to_vector));   // warp in its CTA
     if (plan_.probe == ProbeKind::count)
       counters();
@@ -133,6 +140,7 @@ class Classic {
     put(seq_, enc::umov_imm(ur_.address, static_cast<uint32_t>(layout_.counters)));
     put(seq_, enc::umov_imm(high_half(ur_.address), static_cast<uint32_t>(layout_.counters >> 32)));
     put(seq_, enc::umov_imm(ur_.cursor, 0));
+    put(seq_, enc::umov_imm(ur_.base, 0));
     put(seq_, enc::umov_imm(ur_.mask, 0), after(r2ur_to_use));
     store_header();
   }
@@ -201,6 +209,7 @@ class Classic {
   const Plan& plan_;
   const wire::SlotLayout& layout_;
   const std::optional<LaneGroups>& groups_;
+  const std::optional<Gpr>& lane_offset_;
   const UniformPlan& ur_;
   Prologue out_;
   Sequence& seq_ = out_.words;
@@ -211,8 +220,10 @@ using Registers = std::array<Gpr, 8>;   // [2,3] and [4,5] are aligned pairs
 class Light {
  public:
   Light(const sass::Arch& arch, const LaunchShape& shape, const wire::SlotLayout& layout,
-        const std::optional<LaneGroups>& groups, const Scratch& scratch, const Registers& r, const HeldHead* held)
-      : arch_(arch), shape_(shape), layout_(layout), groups_(groups), ur_(scratch.uniform()), sb_(scratch.scoreboard()), r_(r),
+        const std::optional<LaneGroups>& groups, const std::optional<Gpr>& lane_offset, const Scratch& scratch,
+        const Registers& r, const HeldHead* held)
+      : arch_(arch), shape_(shape), layout_(layout), groups_(groups), lane_offset_(lane_offset), ur_(scratch.uniform()),
+        sb_(scratch.scoreboard()), r_(r),
         holds_head_(held != nullptr), first_record_(layout.lead_bytes + (held != nullptr ? held->record_bytes : 0)) {}
 
   // First half: loads, and what needs none.
@@ -272,6 +283,7 @@ class Light {
       put(seq, store_head({address(), -static_cast<int32_t>(layout_.lead_bytes)}, clock()),
           {.stall = 1, .read_barrier = sb_});
     if (groups_) set_lane_groups(seq, *groups_, thread(), spare(), virtid());
+    if (lane_offset_) set_lane_offset(seq, *lane_offset_, thread(), 0);
     return seq;
   }
 
@@ -297,6 +309,7 @@ class Light {
   const LaunchShape& shape_;
   const wire::SlotLayout& layout_;
   const std::optional<LaneGroups>& groups_;
+  const std::optional<Gpr>& lane_offset_;
   const UniformPlan& ur_;
   uint8_t sb_;
   Registers r_;
@@ -350,16 +363,17 @@ uint32_t warps_per_cta(const LaunchShape& shape) { return static_cast<uint32_t>(
 
 Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShape& shape, const Plan& plan,
                         const wire::SlotLayout& layout, const std::optional<LaneGroups>& groups,
-                        const std::optional<HeldHead>& held, const Insertions& insertions, Scratch& scratch) {
+                        const std::optional<HeldHead>& held, const std::optional<Gpr>& lane_offset,
+                        const Insertions& insertions, Scratch& scratch) {
   if (!has_light_prologue(plan, layout)) {
-    Prologue classic = Classic(*code.arch, shape, plan, layout, groups, scratch.uniform()).build();
+    Prologue classic = Classic(*code.arch, shape, plan, layout, groups, lane_offset, scratch.uniform()).build();
     classic.settle = groups ? predicate_to_guard : 0;
     return classic;
   }
   Prologue out;
   out.settle = std::max(r2ur_to_use, groups ? predicate_to_guard : 0);
   const auto split = [&](InstIndex at, const Holder& a, const Holder& b) {
-    Light light(*code.arch, shape, layout, groups, scratch, registers_of(a, b), held ? &*held : nullptr);
+    Light light(*code.arch, shape, layout, groups, lane_offset, scratch, registers_of(a, b), held ? &*held : nullptr);
     out.words = light.start();
     out.rest = light.finish();
     out.rest_at = at;
@@ -377,7 +391,8 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
       return out;
     }
   }
-  Light light(*code.arch, shape, layout, groups, scratch, {Gpr{0}, Gpr{1}, Gpr{2}, Gpr{3}, Gpr{4}, Gpr{5}, Gpr{6}, Gpr{7}}, nullptr);
+  Light light(*code.arch, shape, layout, groups, lane_offset, scratch,
+              {Gpr{0}, Gpr{1}, Gpr{2}, Gpr{3}, Gpr{4}, Gpr{5}, Gpr{6}, Gpr{7}}, nullptr);
   out.words = light.start();
   const Sequence rest = light.finish();
   out.words.insert(out.words.end(), rest.begin(), rest.end());

@@ -8,6 +8,8 @@
 namespace xtrace::instrument {
 namespace {
 
+constexpr uint32_t prologue_registers = 8;   // R0..R7
+
 // Uniform registers from the top down: compilers hand them out from the bottom.
 Result<UniformPlan> plan_uniform(const Code& code, const Liveness& liveness) {
   const sass::RegSet free = liveness.untouched_uniform();
@@ -93,7 +95,7 @@ Result<Scratch> Scratch::plan(const Code& code, const cubin::KernelInfo& info, c
   s.launch_count_ = std::min(cap, launchable_register_count(code.arch->sm, shape));
   s.free_count_ = std::min(cap, free_register_count(code.arch->sm, shape, info.register_count, info.shared_bytes));
   if (keeps_count) s.launch_count_ = s.free_count_ = s.own_count_;
-  constexpr uint32_t prologue = 8 + reserved_registers;   // R0..R7
+  constexpr uint32_t prologue = prologue_registers + reserved_registers;
   if (s.count_ < prologue) {
     if (s.launch_count_ < prologue)
       return unsupported("kernel {} can not hold the {} registers of the prologue", code.kernel, prologue);
@@ -169,7 +171,7 @@ std::optional<Holder> Scratch::above(uint32_t limit, Holder::Shape shape, const 
   for (auto r = static_cast<uint32_t>(align_up(own, alignment)); r + size + reserved_registers <= limit && found.size() < 2;
        r += size) {
     bool free = true;
-    for (uint32_t k = 0; k < size; ++k) free &= !taken.test(r + k);
+    for (uint32_t k = 0; k < size; ++k) free &= !taken.test(r + k) && !reserved_.test(r + k);
     if (free) found.push_back(r);
   }
   if (found.empty()) return std::nullopt;
@@ -206,6 +208,20 @@ Result<Holder> Scratch::holder(InstIndex from, InstIndex to, std::initializer_li
   if (auto h = above(launch_count_, *shapes.begin(), previous, {})) return *h;
   return unsupported("no register is free at {}, and the launch can not hold more than {} a thread", where(*code_, from),
                      launch_count_);
+}
+
+// An odd one where there is room: pairs stay whole. Never one of those that the prologue works with.
+std::optional<sass::enc::Gpr> Scratch::reserve() {
+  const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
+  const uint32_t first = std::max(own, prologue_registers);
+  for (uint32_t r : {first | 1, first}) {
+    if (r + 1 + reserved_registers > free_count_) continue;
+    count_ = std::max(count_, r + 1 + reserved_registers);
+    fresh_used_ = std::max(fresh_used_, r + 1 - own);
+    reserved_.set(r);
+    return sass::enc::Gpr{static_cast<uint8_t>(r)};
+  }
+  return std::nullopt;
 }
 
 std::optional<sass::enc::Pred> Scratch::predicate(InstIndex from, InstIndex to) const {

@@ -28,7 +28,7 @@ struct UniformPlan {
   sass::enc::Ureg header;      // of a pair: this warp's WarpHeader
   sass::enc::Ureg cursor;      // bytes produced, starting at lead_bytes (wrapping slots); `count`: block bytes
   sass::enc::Ureg mask;        // slot size - 1; `count`: inst bytes
-  sass::enc::Ureg base;        // low word of the slot's address
+  sass::enc::Ureg base;        // low word of the slot's address; `count`: mem bytes
   sass::enc::Ureg temp;
 };
 constexpr sass::enc::Ureg high_half(sass::enc::Ureg pair) { return {static_cast<uint8_t>(pair.index + 1)}; }
@@ -77,6 +77,8 @@ class Scratch {
   // The same; when there is none, of shapes[0] at the price of occupancy.
   Result<Holder> holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
                         const std::optional<Holder>& previous);
+  // A register above the kernel's own, at no cost in occupancy, that nobody else gets from now on; nothing when there is none.
+  std::optional<sass::enc::Gpr> reserve();
   // A predicate that may hold a value at every such point; nothing when there is none.
   std::optional<sass::enc::Pred> predicate(InstIndex from, InstIndex to) const;
 
@@ -97,6 +99,7 @@ class Scratch {
   uint8_t shared_scoreboards_ = 0;
   uint32_t own_count_ = 0, count_ = 0, free_count_ = 0, launch_count_ = 0;
   uint32_t fresh_used_ = 0;
+  sass::RegSet reserved_;
 };
 
 }  // namespace xtrace::instrument

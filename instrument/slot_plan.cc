@@ -12,10 +12,14 @@ namespace {
 
 constexpr uint64_t buffer_alignment = 2ull << 20;
 constexpr uint32_t smallest_slot = 32;   // a sector
+constexpr uint64_t window_bytes = 1ull << 32;   // that one high word of an address spans
 
-// Plain slots of one size lie side by side: whole chunks, no more. Others are powers of two.
-uint32_t stride_of(const wire::SlotLayout& l, uint32_t need) {
-  return l.wraps ? std::bit_ceil(std::max(smallest_slot, need)) : static_cast<uint32_t>(align_up(need, wire::chunk_bytes));
+// Plain slots of one size lie side by side: whole chunks (`mem`: lines), no more. Others are powers of two, as are so many
+// that they would meet multiples of 4 GiB in more than one place.
+uint32_t stride_of(const wire::SlotLayout& l, RecordForm form, uint32_t need, uint32_t equal) {
+  if (l.wraps) return equal;
+  const auto stride = static_cast<uint32_t>(align_up(need, form.lines ? wire::mem_line : wire::chunk_bytes));
+  return uint64_t{stride} * l.warps < window_bytes ? stride : equal;
 }
 
 // Room for lead and records, and for the zero that ends the records of a plain slot; in wrapping slots one chunk, so that
@@ -25,8 +29,8 @@ uint32_t needed(const wire::SlotLayout& l, uint32_t bytes) {
   XT_CHECK(need <= (1ull << 31), "a slot above 2 GiB");
   return static_cast<uint32_t>(need);
 }
-uint32_t slot_size(const wire::SlotLayout& l, uint32_t bytes) {
-  return std::bit_ceil(std::max(smallest_slot, needed(l, bytes)));
+uint32_t slot_size(const wire::SlotLayout& l, RecordForm form, uint32_t bytes) {
+  return std::bit_ceil(std::max(form.lines ? wire::mem_line : smallest_slot, needed(l, bytes)));
 }
 
 }  // namespace
@@ -39,13 +43,14 @@ SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bo
   l.warps = static_cast<uint32_t>(bytes.size());
   l.lead_bytes = wraps ? largest_record
                  : form.headless      ? 0
+                 : form.lines         ? wire::mem_line
                  : form.short_records ? static_cast<uint32_t>(sizeof(wire::SlotHead)) : wire::chunk_bytes;
   l.wraps = wraps;
   l.index_bits = form.index_bits;
   l.short_records = form.short_records;
   l.headless = form.headless;
   const uint32_t most = bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
-  const uint32_t equal = slot_size(l, most), stride = stride_of(l, needed(l, most));
+  const uint32_t equal = slot_size(l, form, most), stride = stride_of(l, form, needed(l, most), equal);
   const uint64_t headers = wraps ? align_up(bytes.size() * sizeof(wire::WarpHeader), 128) : 0;
   if (uint64_t{stride} * bytes.size() <= stride_budget) {
     l.slot_bytes = stride;
@@ -53,6 +58,7 @@ SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bo
     plan.total_bytes = l.slots + uint64_t{stride} * bytes.size() + l.lead_bytes;
     plan.slot_alignment = equal;
     if (equal > buffer_alignment) plan.total_bytes += equal;
+    if (stride != equal) plan.total_bytes += stride;   // for place()
     return plan;
   }
   // Largest first: every slot is then aligned to its own size without gaps. Warps without records get no slot of their
@@ -65,11 +71,11 @@ SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bo
   uint64_t at = align_up(l.table + bytes.size() * sizeof(wire::SlotEntry), equal);
   l.slots = at;
   for (uint32_t w : order) {
-    const uint32_t size = slot_size(l, bytes[w]);
+    const uint32_t size = slot_size(l, form, bytes[w]);
     plan.entries[w] = {at, size - 1, 0};
     if (bytes[w] != 0) at += size;
   }
-  plan.total_bytes = at + slot_size(l, 0) + l.lead_bytes;
+  plan.total_bytes = at + slot_size(l, form, 0) + l.lead_bytes;
   plan.slot_alignment = equal;
   if (plan.slot_alignment > buffer_alignment) plan.total_bytes += plan.slot_alignment;
   return plan;
@@ -93,6 +99,11 @@ void place(SlotPlan& plan, uint64_t address) {
   if (l.slots == 0) return;
   const uint64_t moved = align_up(address + l.slots, plan.slot_alignment) - l.slots;
   l.slots += moved;
+  if (l.slot_bytes != 0 && !std::has_single_bit(l.slot_bytes)) {
+    // A multiple of 4 GiB among the slots must fall between two of them.
+    const uint64_t boundary = align_up(l.slots, window_bytes);
+    if (boundary < l.slots + uint64_t{l.warps} * l.slot_bytes) l.slots += (boundary - l.slots) % l.slot_bytes;
+  }
   for (wire::SlotEntry& e : plan.entries) e.address += moved;
 }
 

@@ -21,12 +21,14 @@ struct RecordForm {
   uint32_t index_bits = 0;
   bool short_records = false;
   bool headless = false;
+  bool lines = false;          // `mem`: records and slots are whole lines (wire::mem_line)
 };
 
 // `bytes[w]`: what warp w was counted to write; 0 for warps that are not sampled. `largest_record`: in bytes. `wraps`: the
 // counts change between replays.
 // Every slot holds lead + bytes and the zero behind; its size is a power of two, except for plain slots in stride mode, which
-// are whole chunks. Stride mode (no table load in the prologue) when equal slots cost at
+// are whole chunks when all of them take less than 4 GiB. No slot lies across a multiple of 4 GiB: probes move the low word
+// of their address alone. Stride mode (no table load in the prologue) when equal slots cost at
 // most `stride_budget` bytes, else one slot size per warp by a table.
 SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bool wraps, RecordForm form,
                     uint64_t stride_budget);

@@ -7,6 +7,7 @@
 #include "instrument/probes/probes.h"
 #include "instrument/prologue.h"
 #include "instrument/read_barriers.h"
+#include "instrument/sass/access.h"
 #include "instrument/sass/encode.h"
 #include "instrument/sass/print.h"
 #include "instrument/verify.h"
@@ -152,6 +153,20 @@ SpliceClaims claims_of(const Code& code, const Insertions& insertions, const wir
   return claims;
 }
 
+std::vector<AddressClaim> address_claims(const Code& code, const Blocks& blocks, const Scope& scope) {
+  std::vector<AddressClaim> claims;
+  using Kind = AddressClaim::Kind;
+  for (const ProbeBlock& block : blocks.blocks) {
+    const MemRecord record = mem_record(code, block, scope);
+    for (const MemRecord::Column& column : record.columns)
+      claims.push_back({Kind::column, code.pc(column.at), column.reg, column.place});
+    for (const MemRecord::Scalar& s : record.scalars)
+      claims.push_back({s.is_mask ? Kind::mask : Kind::uniform, code.pc(s.at),
+                        static_cast<uint8_t>(s.index | (s.negated ? 8 : 0)), s.place});
+  }
+  return claims;
+}
+
 Status check(ByteView original, const Spliced& spliced, std::string_view kernel) {
   XT_TRY(const std::vector<Violation> violations, verify_splice(original, spliced.cubin, kernel, spliced.claims));
   if (violations.empty()) return {};
@@ -202,7 +217,7 @@ bool Splicer::cyclic() const { return impl_->blocks.cyclic; }
 uint32_t Splicer::warps_per_cta() const { return instrument::warps_per_cta(impl_->shape); }
 
 uint32_t Splicer::record_bytes(ProbeKind probe, uint32_t block) const {
-  return body_of(probe).record_bytes(impl_->blocks.blocks[block].count);
+  return body_of(probe).record_bytes(impl_->code, impl_->blocks.blocks[block], {impl_->shape, places_});
 }
 
 uint32_t Splicer::largest_record(ProbeKind probe) const {
@@ -219,6 +234,42 @@ std::string Splicer::text(OrigPc pc) const {
   const Code& code = impl_->code;
   XT_CHECK(code.index(pc.value) < code.insts.size(), "pc inside the kernel");
   return sass::print(*code.arch, code.insts[code.index(pc.value)].raw, pc.value);
+}
+
+std::vector<Splicer::Instruction> Splicer::instructions() const {
+  const Code& code = impl_->code;
+  std::vector<Instruction> out;
+  for (InstIndex i = 0; i < code.insts.size(); ++i) {
+    if (!code.reachable[i]) continue;
+    const sass::Effects& fx = code.insts[i].fx;
+    const Function* inside = &code.functions[0];
+    for (const Function& f : code.functions)
+      if (f.entry <= i && f.entry >= inside->entry) inside = &f;
+    out.push_back({OrigPc{code.pc(i)}, inside->name, impl_->blocks.block_of[i], fx.space, fx.kind, fx.flow != sass::Flow::next});
+  }
+  return out;
+}
+
+size_t Splicer::section_instructions() const { return impl_->code.insts.size(); }
+
+Splicer Splicer::at(Places places) const {
+  XT_CHECK(places.size() == impl_->code.insts.size(), "a place for each instruction of the section");
+  Splicer s = *this;
+  s.places_ = std::move(places);
+  return s;
+}
+
+bool Splicer::covers(OrigPc pc) const { return places_.empty() || places_[impl_->code.index(pc.value)]; }
+
+std::vector<Splicer::NotCovered> Splicer::not_covered() const {
+  std::vector<NotCovered> out;
+  const Code& code = impl_->code;
+  for (InstIndex i = 0; i < code.insts.size(); ++i) {
+    if (!code.reachable[i] || !covers(OrigPc{code.pc(i)})) continue;
+    const auto found = sass::accesses(*code.arch, code.insts[i].raw);
+    if (const auto* reason = std::get_if<sass::NotCovered>(&found)) out.push_back({OrigPc{code.pc(i)}, *reason});
+  }
+  return out;
 }
 
 Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout) const {
@@ -238,7 +289,9 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   XT_TRY(Scratch scratch, Scratch::plan(code, info, blocks, liveness, shape));
   Insertions insertions(code.insts.size());
   std::optional<HeldHead> held_head;
-  ProbeContext context{code, blocks, plan, layout, scratch, insertions, held_head, out.map};
+  std::optional<sass::enc::Gpr> lane_offset;
+  const Scope scope{shape, places_};
+  ProbeContext context{code, blocks, scope, plan, layout, scratch, insertions, held_head, lane_offset, out.map};
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
   bool packs = false, four_groups = false;
   for (const wire::Block& b : out.map.blocks) {
@@ -248,7 +301,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   std::optional<LaneGroups> groups = packs ? scratch.lane_groups() : std::nullopt;
   if (groups && !four_groups) groups->both = {};
   Prologue prologue = build_prologue(code, blocks, shape, plan, layout, groups,
-                                     held_head, insertions, scratch);
+                                     held_head, lane_offset, insertions, scratch);
   place_rest(code, blocks, packs && !out.map.blocks[0].clock_at.empty() && out.map.blocks[0].full, held_head.has_value(), prologue,
              insertions);
   to_arch(*code.arch, insertions, prologue.words);
@@ -281,6 +334,12 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   for (const Body& b : spliced.bodies)
     std::copy(b.original.begin(), b.original.end(), out.map.original_of_new.begin() + b.base / sass::inst_bytes);
   out.claims = claims_of(code, insertions, out.map, spliced.bodies[0].base / sass::inst_bytes);
+  if (plan.probe == ProbeKind::mem) {
+    out.claims.records_addresses = true;
+    out.claims.memory_high_is_known = shape.memory_high.has_value();
+    out.claims.places = places_;
+    out.claims.addresses = address_claims(code, blocks, scope);
+  }
   XT_TRY_STATUS(check(cubin, out, info.name));
   return out;
 }

@@ -265,6 +265,7 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
   checker.inserted_code();
   checker.control_words();
   checker.metadata();
+  check_addresses(v, claims, out);
   check_hazards(v, out);
   return out;
 }

@@ -15,6 +15,9 @@
 //   scoreboard-count    inserted code signals no scoreboard that DEPBAR counts in groups
 //   store-overwritten   no register of an inserted store is written before its scoreboard was waited for
 //   record-clobbered    no original instruction writes a register between a probe's value and the store of it
+//   address-recorded    `mem`: every register of every covered address, and its guard as a mask of lanes, is stored in front
+//                       of its access, in the same block, by all active lanes, to the place that is claimed; nothing in
+//                       between writes it, and no other store goes to that place
 //   result-too-early    inserted code reads no result before its latency or scoreboard allows it
 //   control-word        legal stall, yield and reuse combinations; no reuse in front of an insertion
 //   metadata            EXIT offsets list every EXIT; register count, symbol and section sizes agree
@@ -36,11 +39,23 @@ struct Violation {
   std::string text;        // what was expected, what was found
 };
 
+// `mem`: what a part of a block's record holds.
+struct AddressClaim {
+  enum class Kind : uint8_t { column, uniform, mask } kind = Kind::column;
+  uint32_t pc = 0;         // of the first access that needs it
+  uint8_t index = 0;       // of the register, of the uniform register, of the predicate and its negation (as in bits [15:12])
+  uint32_t place = 0;      // byte in the record
+};
+
 // What the splicer says it did.
 struct SpliceClaims {
   std::vector<uint32_t> original_of_new;         // as in wire::AddressMap, all copies
   uint32_t prologue_words = 0;                   // in front of the first copy and its first label
   std::map<uint32_t, uint32_t> words_behind;     // original offset -> inserted words behind it that jumps do not reach
+  bool records_addresses = false;                // `mem`
+  bool memory_high_is_known = false;             // high words of global addresses are not recorded
+  std::vector<bool> places{};                    // by instruction, those whose accesses are recorded; empty: all
+  std::vector<AddressClaim> addresses{};
 };
 
 // An Error only when a cubin can not be read at all.

@@ -4,6 +4,7 @@
 //   store_reads[sb]   registers that an inserted store has not read yet, released by scoreboard sb
 //   results[sb]       registers that wait for a result under scoreboard sb (S2R, LDG of the prologue); uniform_results[sb]
 //                     likewise (R2UR in front of sm_90)
+//   originals[sb]     registers that wait for a result of an original instruction under scoreboard sb
 //   countdowns        cycles until a fixed-latency result of inserted code may be used, by kind of user
 //   probe_value       registers whose last writer on every path is inserted code
 //   probe_guard       predicates likewise
@@ -30,7 +31,7 @@ struct Countdown {
 };
 
 struct State {
-  std::array<RegSet, 6> store_reads, results, uniform_results;
+  std::array<RegSet, 6> store_reads, results, uniform_results, originals, uniform_originals;
   Countdown left;
   RegSet probe_value, unread;
   sass::PredSet probe_guard = 0;
@@ -61,6 +62,10 @@ bool join(State& to, const State& from) {
     to.store_reads[sb] |= from.store_reads[sb];
     to.results[sb] |= from.results[sb];
     to.uniform_results[sb] |= from.uniform_results[sb];
+    changed |= (from.originals[sb] & ~to.originals[sb]).any() ||
+               (from.uniform_originals[sb] & ~to.uniform_originals[sb]).any();
+    to.originals[sb] |= from.originals[sb];
+    to.uniform_originals[sb] |= from.uniform_originals[sb];
   }
   changed |= raise(to.left.vector_alu, from.left.vector_alu) | raise(to.left.vector_memory, from.left.vector_memory) |
              raise(to.left.uniform_alu, from.left.uniform_alu) | raise(to.left.uniform_other, from.left.uniform_other) |
@@ -135,14 +140,17 @@ class Hazards {
     for (unsigned r = 0; r < 255; ++r) {
       if (!fx.use.gpr.test(r)) continue;
       for (unsigned sb = 0; sb < 6; ++sb)
-        if (s.results[sb].test(r)) fail("result-too-early", k, fmt::format("R{} awaits SB{}", r, sb));
+        if (s.results[sb].test(r) || (s.originals[sb].test(r) && !s.probe_value.test(r)))
+          fail("result-too-early", k, fmt::format("R{} awaits SB{}", r, sb));
       const uint8_t left = is_memory(fx) ? s.left.vector_memory[r] : s.left.vector_alu[r];
       if (left > 0) fail("result-too-early", k, fmt::format("R{} is ready {} cycles later", r, left));
-      if ((fx.kind == sass::MemKind::store || fx.kind == sass::MemKind::reduction) && !s.probe_value.test(r))
+      if ((fx.kind == sass::MemKind::store || fx.kind == sass::MemKind::reduction) && !s.probe_value.test(r) && !is_address(k, r))
         fail("record-clobbered", k, fmt::format("R{} may hold another value than the probe's", r));
     }
     for (unsigned r = 0; r < 63; ++r) {
       if (!fx.use.ur.test(r)) continue;
+      for (unsigned sb = 0; sb < 6; ++sb)
+        if (s.uniform_originals[sb].test(r)) fail("result-too-early", k, fmt::format("UR{} awaits SB{}", r, sb));
       const uint8_t left = is_uniform_alu(fx) ? s.left.uniform_alu[r] : s.left.uniform_other[r];
       for (unsigned sb = 0; sb < 6; ++sb)
         if (s.uniform_results[sb].test(r)) fail("result-too-early", k, fmt::format("UR{} awaits SB{}", r, sb));
@@ -154,6 +162,11 @@ class Hazards {
     if (fx.guarded && !own_guard(k, s)) fail("record-clobbered", k, "the guard may hold another value than the probe's");
     if (!fx.guarded && (fx.def.gpr & s.unread & ~fx.use.gpr).any())
       fail("record-clobbered", k, "what the probe put there before was never read");
+  }
+
+  // The data of a store that was found to hold the register of an address.
+  bool is_address(uint32_t k, unsigned r) const {
+    return v_.address_store[k] && get_bits(v_.words[k], bits(39, 32)) == r;
   }
 
   // A probe's guard is the probe's, or that of the EXIT behind it.
@@ -185,6 +198,8 @@ class Hazards {
         s.store_reads[sb].reset();
         s.results[sb].reset();
         s.uniform_results[sb].reset();
+        s.originals[sb].reset();
+        s.uniform_originals[sb].reset();
       }
     const bool inserted = v_.is_inserted(k);
     if (report) {
@@ -194,6 +209,15 @@ class Hazards {
     if (inserted) {
       define(k, fx, c, s, report);
     } else {
+      // What an original instruction reads or writes again has arrived: it waited for it, if only by counting groups.
+      for (unsigned sb = 0; sb < 6; ++sb) {
+        s.originals[sb] &= ~(fx.use.gpr | fx.def.gpr);
+        s.uniform_originals[sb] &= ~(fx.use.ur | fx.def.ur);
+      }
+      if (c.write_barrier < 6) {
+        s.originals[c.write_barrier] |= fx.def.gpr;
+        s.uniform_originals[c.write_barrier] |= fx.def.ur;
+      }
       s.probe_value &= ~fx.def.gpr;
       s.unread &= ~(fx.def.gpr | fx.use.gpr);
       s.probe_guard &= static_cast<sass::PredSet>(~fx.def.pred);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/check.h"
+
 namespace xtrace::trace {
 
 Aggregate::Aggregate(const wire::AddressMap& map, TraceKind kind)
@@ -24,6 +26,11 @@ void Aggregate::add(const WarpTrace& trace) {
     c.lanes += static_cast<uint64_t>(std::popcount(trace.mask[i]));
   }
   if (kind_ == TraceKind::inst) add_intervals(trace);
+}
+
+void Aggregate::set_counts(std::span<const wire::BlockCount> blocks) {
+  XT_CHECK(blocks.size() == blocks_.size(), "a count for each block");
+  blocks_.assign(blocks.begin(), blocks.end());
 }
 
 void Aggregate::add_intervals(const WarpTrace& trace) {

@@ -27,6 +27,7 @@ class Aggregate {
  public:
   Aggregate(const wire::AddressMap& map, TraceKind kind);
   void add(const WarpTrace& trace);
+  void set_counts(std::span<const wire::BlockCount> blocks);  // of the count probe, in place of a trace
 
   struct Instruction {
     uint32_t pc = 0, block = 0;

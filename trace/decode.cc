@@ -16,6 +16,7 @@ using wire::WarpHeader;
 Status check_map(const wire::AddressMap& map, TraceKind kind, ByteView headers,
                  const DecodeOptions& options) {
   const wire::SlotLayout& l = map.layout;
+  if (kind == TraceKind::mem) return internal("address records are for decode_mem");
   if (l.warps == 0 || l.warps_per_cta == 0 || l.warps % l.warps_per_cta != 0)
     return bad_input("address map: {} warps in CTAs of {} warps: expected a positive multiple", l.warps,
                      l.warps_per_cta);

@@ -6,19 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "trace/csv.h"
 
 namespace xtrace::trace {
 namespace {
-
-std::string csv_quoted(const std::string& s) {
-  if (s.find_first_of(",\"\n\r") == std::string::npos) return s;
-  std::string q = "\"";
-  for (char c : s) {
-    if (c == '"') q += '"';
-    q += c;
-  }
-  return q + "\"";
-}
 
 std::string graded_text(const InstructionRow& r) {
   if (!r.graded) return "-";
@@ -79,6 +70,17 @@ std::string render_text(const std::vector<InstructionRow>& rows) {
                        r.source, r.sass);
     if (!r.graded) out += fmt::format("{}({})", r.sass.empty() ? "" : "  ", r.no_grade);
     while (!out.empty() && out.back() == ' ') out.pop_back();
+    out += '\n';
+  }
+  return out;
+}
+
+std::string render_counts(const std::vector<InstructionRow>& rows) {
+  std::string out = fmt::format("{:>7} {:>5} {:>12} {:>14}  {:<26} {}\n", "pc", "block", "warps", "threads", "source", "sass");
+  for (const InstructionRow& r : rows) {
+    out += fmt::format("{:>#7x} {:>5} {:>12} {:>14}  {:<26} {}", r.pc, fmt::format("B{}", r.block), r.warps, r.threads,
+                       r.source, r.sass);
+    while (out.back() == ' ') out.pop_back();
     out += '\n';
   }
   return out;

@@ -34,6 +34,7 @@ struct TableSources {
 std::vector<InstructionRow> instruction_table(const TableSources& sources);
 
 std::string render_text(const std::vector<InstructionRow>& rows);
+std::string render_counts(const std::vector<InstructionRow>& rows);  // without the columns of times
 std::string render_csv(const std::vector<InstructionRow>& rows);  // RFC 4180, first line names the columns
 std::string render_json(
     const std::vector<InstructionRow>& rows);  // array of objects; missing values are null

@@ -41,10 +41,19 @@ void encode_map(std::string& out, const wire::AddressMap& map) {
     put_varint(out, s.edge);
     put_varint(out, s.overhead_cycles);
   }
+  put_varint(out, map.accesses.size());
+  for (const wire::Access& a : map.accesses) {
+    for (uint32_t v : {a.pc, a.block, static_cast<uint32_t>(a.space), static_cast<uint32_t>(a.kind), uint32_t{a.bytes},
+                       uint32_t{a.lanes}})
+      put_varint(out, v);
+    put_varint(out, (a.wide ? 1u : 0u) | (a.high_is_known ? 2u : 0u));
+    put_signed(out, a.offset);
+    for (uint32_t place : {a.low, a.high, a.uniform_low, a.uniform_high, a.mask}) put_varint(out, place + 1);
+  }
   const wire::SlotLayout& l = map.layout;
   for (uint64_t v : {l.headers, l.table, l.counters, l.slots, uint64_t{l.slot_bytes}, uint64_t{l.lead_bytes},
                      uint64_t{l.wraps}, uint64_t{l.warps}, uint64_t{l.warps_per_cta}, uint64_t{l.one_in},
-                     uint64_t{l.seed}})
+                     uint64_t{l.seed}, uint64_t{l.memory_high}})
     put_varint(out, v);
   put_varint(out, map.original_of_new.size());
   uint32_t previous = 0;
@@ -74,12 +83,30 @@ void decode_map(VarintReader& in, wire::AddressMap& map) {
     s.edge = in.varint() != 0;
     s.overhead_cycles = in.varint32();
   }
+  map.accesses.resize(in.count(13));
+  for (wire::Access& a : map.accesses) {
+    a.pc = in.varint32();
+    a.block = in.varint32();
+    const uint64_t space = in.varint(), kind = in.varint();
+    if (space > static_cast<uint64_t>(wire::Access::Space::local) ||
+        kind > static_cast<uint64_t>(wire::Access::Kind::reduction))
+      return in.fail();
+    a.space = static_cast<wire::Access::Space>(space);
+    a.kind = static_cast<wire::Access::Kind>(kind);
+    a.bytes = static_cast<uint8_t>(in.varint32());
+    a.lanes = static_cast<uint8_t>(in.varint32());
+    const uint64_t flags = in.varint();
+    a.wide = flags & 1;
+    a.high_is_known = flags & 2;
+    a.offset = static_cast<int32_t>(in.signed_varint());
+    for (uint32_t* place : {&a.low, &a.high, &a.uniform_low, &a.uniform_high, &a.mask}) *place = in.varint32() - 1;
+  }
   wire::SlotLayout& l = map.layout;
   for (uint64_t* v : {&l.headers, &l.table, &l.counters, &l.slots}) *v = in.varint();
   l.slot_bytes = in.varint32();
   l.lead_bytes = in.varint32();
   l.wraps = in.varint() != 0;
-  for (uint32_t* v : {&l.warps, &l.warps_per_cta, &l.one_in, &l.seed}) *v = in.varint32();
+  for (uint32_t* v : {&l.warps, &l.warps_per_cta, &l.one_in, &l.seed, &l.memory_high}) *v = in.varint32();
   map.original_of_new.resize(in.count());
   uint32_t previous = 0;
   for (uint32_t& pc : map.original_of_new) pc = previous += static_cast<uint32_t>(in.signed_varint());
@@ -199,7 +226,7 @@ void decode_warp(VarintReader& in, const TraceMeta& meta, WarpTrace& t) {
 
 Result<std::unique_ptr<TraceFileWriter>> TraceFileWriter::create(const std::filesystem::path& path,
                                                                  const TraceMeta& meta, int zstd_level) {
-  std::unique_ptr<TraceFileWriter> w(new TraceFileWriter(path, zstd_level));
+  std::unique_ptr<TraceFileWriter> w(new TraceFileWriter(path, zstd_level, meta.map));
   w->kind_ = meta.kind;
   w->temporary_ = path;
   w->temporary_ += ".tmp";
@@ -242,9 +269,27 @@ Status TraceFileWriter::put_frame(uint32_t tag, const std::string& raw) {
 }
 
 Status TraceFileWriter::add(const WarpTrace& trace) {
+  if (kind_ == TraceKind::mem) return internal("a mem trace has no such warps");
   encode_warp(pending_, trace);
+  return close_warp(trace.records());
+}
+
+Status TraceFileWriter::MemWriter::block(uint32_t block, uint32_t active) {
+  encoder_.block(block, active);
+  return {};
+}
+Status TraceFileWriter::MemWriter::access(uint32_t index, uint32_t mask, const LaneAddresses& addresses) {
+  encoder_.access(index, mask, addresses);
+  return {};
+}
+Status TraceFileWriter::MemWriter::warp(const MemWarp& warp) {
+  if (file_.kind_ != TraceKind::mem) return internal("not a mem trace");
+  return file_.close_warp(encoder_.finish(warp, file_.pending_));
+}
+
+Status TraceFileWriter::close_warp(uint64_t records) {
   ++warps_;
-  records_ += trace.records();
+  records_ += records;
   if (pending_.size() < frame_target) return {};
   XT_TRY_STATUS(put_frame(tag_warps, pending_));
   pending_.clear();
@@ -346,7 +391,7 @@ Status TraceFileReader::parse_meta(const std::string& raw) {
     value = in.string();
   }
   const uint64_t kind = in.varint();
-  if (kind > static_cast<uint64_t>(TraceKind::pair)) in.fail();
+  if (kind > static_cast<uint64_t>(TraceKind::mem)) in.fail();
   meta_.kind = static_cast<TraceKind>(in.ok() ? kind : 0);
   decode_map(in, meta_.map);
   const uint64_t headers = in.count(sizeof(wire::WarpHeader));
@@ -387,7 +432,7 @@ Status TraceFileReader::parse_end(const std::string& raw) {
   return {};
 }
 
-Result<bool> TraceFileReader::next(WarpTrace& out) {
+Result<bool> TraceFileReader::more() {
   if (ended_) return false;
   while (at_ == warps_.size()) {
     XT_TRY(Frame frame, read_frame());
@@ -402,13 +447,36 @@ Result<bool> TraceFileReader::next(WarpTrace& out) {
     warps_ = std::move(frame.raw);
     at_ = 0;
   }
-  VarintReader in(std::string_view(warps_).substr(at_));
-  decode_warp(in, meta_, out);
+  return true;
+}
+
+Result<bool> TraceFileReader::close_warp(const VarintReader& in, uint64_t records) {
   if (!in.ok()) return bad_input("{}: damaged warp after {} whole ones", path_.string(), warps_read_);
   at_ = warps_.size() - in.left();
   ++warps_read_;
-  records_read_ += out.records();
+  records_read_ += records;
   return true;
+}
+
+Result<bool> TraceFileReader::next(WarpTrace& out) {
+  if (meta_.kind == TraceKind::mem) return bad_input("{} is a mem trace", path_.string());
+  XT_TRY(const bool another, more());
+  if (!another) return false;
+  VarintReader in(std::string_view(warps_).substr(at_));
+  decode_warp(in, meta_, out);
+  return close_warp(in, out.records());
+}
+
+Result<bool> TraceFileReader::next(MemVisitor& visitor) {
+  if (meta_.kind != TraceKind::mem) return bad_input("{} is no mem trace", path_.string());
+  XT_TRY(const bool another, more());
+  if (!another) return false;
+  if (ranges_.empty()) {
+    XT_TRY(ranges_, accesses_by_block(meta_.map));
+  }
+  VarintReader in(std::string_view(warps_).substr(at_));
+  XT_TRY(const uint64_t records, decode_mem_warp(in, meta_.map, ranges_, visitor));
+  return close_warp(in, records);
 }
 
 }  // namespace xtrace::trace

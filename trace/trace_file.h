@@ -14,11 +14,14 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "trace/decode.h"
+#include "trace/mem_columns.h"
+#include "trace/mem_trace.h"
+#include "trace/varint.h"
 #include "trace/warp_trace.h"
 
 namespace xtrace::trace {
 
-constexpr uint32_t trace_file_version = 1;
+constexpr uint32_t trace_file_version = 2;
 
 // Which launch, and what was run.
 struct TraceIdentity {
@@ -51,11 +54,27 @@ class TraceFileWriter {
                                                          const TraceMeta& meta, int zstd_level = 3);
   ~TraceFileWriter();  // removes the temporary file unless finish() succeeded
   Status add(const WarpTrace& trace);
+  // For a mem trace, in place of add(): what decode_mem() visits goes into the file.
+  MemVisitor& mem() { return mem_; }
   Status finish(const DecodeSummary& summary);
   uint64_t bytes_written() const { return written_; }
 
  private:
-  TraceFileWriter(std::filesystem::path path, int level) : path_(std::move(path)), level_(level) {}
+  // Each warp, once it is whole, joins the next frame.
+  class MemWriter : public MemVisitor {
+   public:
+    MemWriter(TraceFileWriter& file, const wire::AddressMap& map) : file_(file), encoder_(map) {}
+    Status block(uint32_t block, uint32_t active) override;
+    Status access(uint32_t index, uint32_t mask, const LaneAddresses& addresses) override;
+    Status warp(const MemWarp& warp) override;
+
+   private:
+    TraceFileWriter& file_;
+    MemEncoder encoder_;
+  };
+  TraceFileWriter(std::filesystem::path path, int level, const wire::AddressMap& map)
+      : path_(std::move(path)), level_(level), mem_(*this, map) {}
+  Status close_warp(uint64_t records);   // that was appended to pending_
   Status put(const void* data, size_t size);
   Status put_frame(uint32_t tag, const std::string& raw);
 
@@ -66,6 +85,7 @@ class TraceFileWriter {
   std::string pending_;  // encoded warps that make up the next frame
   uint64_t written_ = 0, warps_ = 0, records_ = 0;
   bool finished_ = false;
+  MemWriter mem_;
 };
 
 class TraceFileReader {
@@ -76,6 +96,8 @@ class TraceFileReader {
   // The next warp; false at the end of a whole file. bad_input when the file is damaged or ends before its
   // trailer, naming how many warps were whole.
   Result<bool> next(WarpTrace& out);
+  // The same for a mem trace; the warp is visited.
+  Result<bool> next(MemVisitor& visitor);
   // Valid once next() has returned false.
   const DecodeSummary& summary() const { return summary_; }
 
@@ -86,6 +108,8 @@ class TraceFileReader {
   };
   explicit TraceFileReader(std::filesystem::path path) : path_(std::move(path)) {}
   Result<Frame> read_frame();
+  Result<bool> more();   // the next warp stands at at_ of warps_; false: the file has ended
+  Result<bool> close_warp(const VarintReader& in, uint64_t records);
   Status parse_meta(const std::string& raw);
   Status parse_end(const std::string& raw);
 
@@ -93,6 +117,7 @@ class TraceFileReader {
   std::ifstream file_;
   uint64_t file_bytes_ = 0;
   TraceMeta meta_;
+  std::vector<AccessRange> ranges_;  // mem
   std::string warps_;  // the current frame
   size_t at_ = 0;      // in it
   uint64_t warps_read_ = 0, records_read_ = 0;

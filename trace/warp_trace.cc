@@ -10,14 +10,16 @@ std::string_view name_of(TraceKind kind) {
       return "inst";
     case TraceKind::pair:
       return "pair";
+    case TraceKind::mem:
+      return "mem";
   }
   return "block";
 }
 
 Result<TraceKind> parse_trace_kind(std::string_view name) {
-  for (TraceKind kind : {TraceKind::block, TraceKind::inst, TraceKind::pair})
+  for (TraceKind kind : {TraceKind::block, TraceKind::inst, TraceKind::pair, TraceKind::mem})
     if (name == name_of(kind)) return kind;
-  return bad_input("unknown kind of trace '{}': expected block, inst or pair", name);
+  return bad_input("unknown kind of trace '{}': expected block, inst, pair or mem", name);
 }
 
 void WarpTrace::clear() {

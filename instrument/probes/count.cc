@@ -1,5 +1,5 @@
 // `count`: executions by a warp and active lanes of every block, added by reductions to one pair of counters a block, and
-// per warp the bytes that `block` and `inst` records would take. Needs no slots; it sizes theirs.
+// per warp the bytes that `block`, `inst` and `mem` records would take. Needs no slots; it sizes theirs.
 //
 // Every active lane adds 1 to `lanes`, and 1 or 0 to `warps`: 1 in the lowest active lane, found without a predicate,
 // because a kernel may have none to spare: x = active mask & lanes below; leader = (x == 0) = 1 - ((x | -x) >> 31).
@@ -33,8 +33,10 @@ Status insert_count(ProbeContext& c) {
     const auto counter = static_cast<int32_t>(b * sizeof(wire::BlockCount));
     const auto own = static_cast<uint8_t>(1u << q.scoreboard);
     Sequence& seq = c.out.before[at];
-    put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(block.count)));
-    put(seq, enc::uiadd3_imm(ur.mask, ur.mask, wire::inst_record_bytes(block.count)));
+    put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(c.code, block, c.scope)));
+    put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(c.code, block, c.scope)));
+    if (const uint32_t bytes = mem_record_bytes(c.code, block, c.scope))
+      put(seq, enc::uiadd3_imm(ur.base, ur.base, bytes));
     put(seq, enc::s2r(q.r(1), enc::sr_ltmask),
         {.stall = scoreboard_visible, .write_barrier = q.scoreboard});
     put(seq, enc::vote_any_active(q.r(0)), alu);
@@ -53,5 +55,7 @@ Status insert_count(ProbeContext& c) {
   }
   return insert_exit_headers(c);
 }
+
+uint32_t count_record_bytes(const Code&, const ProbeBlock&, const Scope&) { return 0; }
 
 }  // namespace xtrace::instrument

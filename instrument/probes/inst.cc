@@ -200,4 +200,8 @@ Status insert_inst(ProbeContext& c) {
   return insert_exit_headers(c);
 }
 
+uint32_t inst_record_bytes(const Code&, const ProbeBlock& block, const Scope&) {
+  return wire::inst_record_bytes(block.count);
+}
+
 }  // namespace xtrace::instrument

@@ -150,4 +150,6 @@ Status insert_pair(ProbeContext& c) {
   return insert_exit_headers(c);
 }
 
+uint32_t pair_record_bytes(const Code&, const ProbeBlock&, const Scope&) { return wire::chunk_bytes; }
+
 }  // namespace xtrace::instrument

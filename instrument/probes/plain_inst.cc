@@ -107,9 +107,10 @@ class PlainInst {
       if (headed < header_.size()) {
         words.push_back(header_[headed++]);
       } else if (clock < block_.count) {
-        const bool two = halves && clock + 1 < block_.count;
-        words.push_back(two ? Word{Word::Kind::halves, clock, clock + 1} : Word{Word::Kind::clock, clock});
-        clock += two ? 2 : 1;
+        const unsigned second = next_place(clock + 1);
+        const bool two = halves && second < block_.count;
+        words.push_back(two ? Word{Word::Kind::halves, clock, second} : Word{Word::Kind::clock, clock});
+        clock = two ? next_place(second + 1) : second;
       } else {
         break;
       }
@@ -117,11 +118,17 @@ class PlainInst {
     return words;
   }
 
+  // The first instruction from `clock` on that has a clock, if a register is free: all of them, or the places asked for.
+  unsigned next_place(unsigned clock) const {
+    while (clock < block_.count && !c_.scope.has(block_.first + clock)) ++clock;
+    return clock;
+  }
+
   bool plan() {
     std::optional<Holder> previous = previous_;
     header_ = header(0);
     size_t headed = 0;
-    unsigned clock = 1;
+    unsigned clock = next_place(1);
     uint32_t at = 0;
     while (headed < header_.size() || clock < block_.count) {
       std::optional<Piece> best;
@@ -139,7 +146,7 @@ class PlainInst {
         if (headed > 0 && headed < header_.size()) return false;
         if (clock >= block_.count) return false;
         if (headed == 0) header_ = header(clock);
-        ++clock;
+        clock = next_place(clock + 1);
         continue;
       }
       best->at = at;
@@ -148,7 +155,7 @@ class PlainInst {
       at += best->bytes();
       for (const Word& w : best->words) {
         if (headed < header_.size()) ++headed;
-        else clock += w.high != none ? 2 : 1;
+        else clock = next_place((w.high != none ? w.high : w.low) + 1);
       }
       previous = best->data;
       pieces_.push_back(std::move(*best));

@@ -1,5 +1,4 @@
-// One file per probe in this folder: what it inserts where. probe_bodies() is the table of them; the public names and
-// summaries are in instrument/probe.h.
+// One file per probe in this folder: what it inserts where. instrument/probes.def is the table of them.
 #pragma once
 
 #include <optional>
@@ -14,15 +13,24 @@
 
 namespace xtrace::instrument {
 
+// What of a kernel is looked at.
+struct Scope {
+  const LaunchShape& shape;
+  const Places& places;
+  bool has(InstIndex i) const { return places.empty() || places[i]; }
+};
+
 // What a probe's inserter works with. It adds sequences to `out` and takes registers from `scratch`, nothing else.
 struct ProbeContext {
   const Code& code;
   const Blocks& blocks;
+  const Scope& scope;
   const Plan& plan;
   const wire::SlotLayout& layout;
   Scratch& scratch;
   Insertions& out;
   std::optional<HeldHead>& held_head;   // for the prologue
+  std::optional<sass::enc::Gpr>& lane_offset;   // for the prologue: a register that it sets to 4 * lane
   wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, implied, full, clock_at; of the layout entry_in_head and
                           // short_pairs
   // Block b leads to b + 1 alone (but may end the warp), which is entered from b alone, stands behind it, and was executed as
@@ -37,14 +45,16 @@ struct ProbeContext {
 struct ProbeBody {
   ProbeKind kind;
   Status (*insert)(ProbeContext&);
-  uint32_t (*record_bytes)(uint32_t instructions);   // of one execution of a block
+  uint32_t (*record_bytes)(const Code& code, const ProbeBlock& block, const Scope& scope);   // of one execution
 };
 std::span<const ProbeBody> probe_bodies();
 
-Status insert_count(ProbeContext& c);
-Status insert_block(ProbeContext& c);
-Status insert_inst(ProbeContext& c);
-Status insert_pair(ProbeContext& c);
+// Of each probe: puts its code into c.out, and gives the bytes that one execution of a block writes, at most.
+#define XTRACE_PROBE(name, in_all, records, cost, needs) \
+  Status insert_##name(ProbeContext& c);                 \
+  uint32_t name##_record_bytes(const Code& code, const ProbeBlock& block, const Scope& scope);
+#include "instrument/probes.def"
+#undef XTRACE_PROBE
 
 // The record of one block under `inst` in plain slots (plain_inst.cc); fills the block's clock_at. `previous`: the holder used
 // last. Nothing was inserted when it gives false: too few registers are free.
@@ -62,7 +72,26 @@ bool insert_with_head(ProbeContext& c, ShortForm form, std::optional<Holder>& pr
 // One record for `block` and up to three that always follow it (chain.cc). Gives how many those are; 0: nothing was inserted.
 uint32_t insert_chain(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
 
-uint32_t block_record_bytes(uint32_t instructions);
+// What one execution of a block writes under `mem` (mem.cc).
+struct MemRecord {
+  struct Column {             // one register of every lane
+    uint8_t reg = 0;
+    InstIndex at = 0;         // stored in front of the first access that needs it
+    uint32_t place = 0;       // byte in the record
+  };
+  struct Scalar {             // lanes whose guard holds, or a uniform register
+    bool is_mask = false;
+    uint8_t index = 0;        // of the predicate, of the uniform register
+    bool negated = false;
+    InstIndex at = 0;
+    uint32_t place = 0;
+  };
+  std::vector<Column> columns;
+  std::vector<Scalar> scalars;
+  std::vector<wire::Access> accesses;   // without block numbers
+  uint32_t bytes = 0;         // 0: no access, no record
+};
+MemRecord mem_record(const Code& code, const ProbeBlock& block, const Scope& scope);
 
 // --- shared pieces. Waits for registers that a store has yet to read are added afterwards (waits.h).
 
@@ -93,7 +122,7 @@ InstIndex settled(ProbeContext& c, InstIndex from, unsigned cycles, InstIndex li
 unsigned stall_cycles(const Code& code, InstIndex from, InstIndex to);
 
 // In front of every EXIT of a kernel whose slots wrap, and of every kernel under `count`: this warp's WarpHeader gets
-// the bytes written so far and the clock (`count`: the two sums of bytes).
+// the bytes written so far and the clock (`count`: the three sums of bytes).
 Status insert_exit_headers(ProbeContext& c);
 
 }  // namespace xtrace::instrument

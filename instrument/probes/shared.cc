@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
@@ -17,17 +18,16 @@ constexpr uint64_t evict_first = 0;              // [sass.md 3.1]
 constexpr uint8_t lut_and_or = 0xea;             // (a & b) | c
 
 constexpr std::array bodies = {
-    ProbeBody{ProbeKind::count, insert_count, block_record_bytes},
-    ProbeBody{ProbeKind::block, insert_block, block_record_bytes},
-    ProbeBody{ProbeKind::inst, insert_inst, wire::inst_record_bytes},
-    ProbeBody{ProbeKind::pair, insert_pair, block_record_bytes},
+#define XTRACE_PROBE(name, in_all, records, cost, needs) ProbeBody{ProbeKind::name, insert_##name, name##_record_bytes},
+#include "instrument/probes.def"
+#undef XTRACE_PROBE
 };
 
 }  // namespace
 
 std::span<const ProbeBody> probe_bodies() { return bodies; }
 
-uint32_t block_record_bytes(uint32_t) { return wire::chunk_bytes; }
+uint32_t block_record_bytes(const Code&, const ProbeBlock&, const Scope&) { return wire::chunk_bytes; }
 
 uint32_t record_head(const ProbeContext& c, wire::RecordKind kind, uint32_t block) {
   return c.layout.index_bits != 0 ? block + 1 : wire::word0(kind, block);
@@ -110,6 +110,11 @@ Status insert_exit_headers(ProbeContext& c) {
     put(seq, store,
         {.stall = scoreboard_visible, .wait_mask = sass::get_control(c.code.insts[i].raw).wait_mask,
          .read_barrier = h.scoreboard});
+    if (!counting) continue;
+    put(seq, enc::mov_from_ur(h.r(0), ur.base), {.stall = vector_to_memory});
+    sass::RawInst third = enc::stg({ur.header, enc::RZ, offsetof(wire::WarpHeader, sm)}, h.r(0), enc::Size::b32);
+    set_bits(third, guard_field, get_bits(c.code.insts[i].raw, guard_field));
+    put(seq, third, {.stall = scoreboard_visible, .read_barrier = h.scoreboard});
   }
   return {};
 }

@@ -30,6 +30,43 @@ std::byte* distributed_bytes(Step& s, uint32_t rank, uint32_t address, unsigned 
   return nullptr;
 }
 
+std::byte* at_global(Step& s, uint64_t address, unsigned bytes, unsigned lane) {
+  if (!aligned(s, address, bytes, lane, "global")) return nullptr;
+  std::byte* p = s.memory->find(address, bytes);
+  if (p == nullptr)
+    s.fail(ErrorKind::device,
+           fmt::format("an access of {} bytes at {:#x}, outside recorded memory: {}", bytes, address,
+                       s.memory->nearest(address)),
+           static_cast<int>(lane));
+  return p;
+}
+
+std::byte* at_shared(Step& s, uint32_t address, unsigned bytes, unsigned lane) {
+  if (!aligned(s, address, bytes, lane, "shared")) return nullptr;
+  if (s.cta->rank != 0 && address >> rank_shift == s.cta->rank) address -= s.cta->rank << rank_shift;
+  if (uint64_t{address} + bytes <= s.cta->shared.size()) return s.cta->shared.data() + address;
+  s.fail(ErrorKind::device,
+         fmt::format("an access of {} bytes at {:#x} of shared memory, which has {:#x} bytes", bytes, address,
+                     s.cta->shared.size()),
+         static_cast<int>(lane));
+  return nullptr;
+}
+
+std::byte* at_local(Step& s, uint32_t address, unsigned bytes, unsigned lane) {
+  if (!aligned(s, address, bytes, lane, "local")) return nullptr;
+  const uint32_t size = s.program->local_bytes;
+  if (uint64_t{address} + bytes <= size) return s.warp->local.data() + uint64_t{lane} * size + address;
+  s.fail(ErrorKind::device,
+         fmt::format("an access of {} bytes at {:#x} of local memory: a thread has {:#x} bytes", bytes,
+                     address, size),
+         static_cast<int>(lane));
+  return nullptr;
+}
+
+void log(const Step& s, sass::MemSpace space, uint64_t address, unsigned bytes, unsigned lane) {
+  if (s.witness != nullptr) s.witness->accessed(space, lane, address, bytes);
+}
+
 }  // namespace
 
 void decode_address(Decoder& d, Inst& i, const AddressFields& f) {
@@ -59,50 +96,33 @@ void decode_address32(Decoder& d, Inst& i, unsigned ur_low) {
 }
 
 std::byte* global_bytes(Step& s, uint64_t address, unsigned bytes, unsigned lane) {
-  if (!aligned(s, address, bytes, lane, "global")) return nullptr;
-  std::byte* p = s.memory->find(address, bytes);
-  if (p == nullptr)
-    s.fail(ErrorKind::device,
-           fmt::format("an access of {} bytes at {:#x}, outside recorded memory: {}", bytes, address,
-                       s.memory->nearest(address)),
-           static_cast<int>(lane));
-  return p;
+  log(s, sass::MemSpace::global, address, bytes, lane);
+  return at_global(s, address, bytes, lane);
 }
 
 std::byte* shared_bytes(Step& s, uint32_t address, unsigned bytes, unsigned lane) {
-  if (!aligned(s, address, bytes, lane, "shared")) return nullptr;
-  if (s.cta->rank != 0 && address >> rank_shift == s.cta->rank) address -= s.cta->rank << rank_shift;
-  if (uint64_t{address} + bytes <= s.cta->shared.size()) return s.cta->shared.data() + address;
-  s.fail(ErrorKind::device,
-         fmt::format("an access of {} bytes at {:#x} of shared memory, which has {:#x} bytes", bytes, address,
-                     s.cta->shared.size()),
-         static_cast<int>(lane));
-  return nullptr;
+  log(s, sass::MemSpace::shared, address, bytes, lane);
+  return at_shared(s, address, bytes, lane);
 }
 
 std::byte* local_bytes(Step& s, uint32_t address, unsigned bytes, unsigned lane) {
-  if (!aligned(s, address, bytes, lane, "local")) return nullptr;
-  const uint32_t size = s.program->local_bytes;
-  if (uint64_t{address} + bytes <= size) return s.warp->local.data() + uint64_t{lane} * size + address;
-  s.fail(ErrorKind::device,
-         fmt::format("an access of {} bytes at {:#x} of local memory: a thread has {:#x} bytes", bytes,
-                     address, size),
-         static_cast<int>(lane));
-  return nullptr;
+  log(s, sass::MemSpace::local, address, bytes, lane);
+  return at_local(s, address, bytes, lane);
 }
 
 std::byte* cluster_bytes(Step& s, uint32_t address, unsigned bytes, unsigned lane) {
   const uint32_t rank = address >> rank_shift, offset = address & (window_bytes - 1);
-  return rank == s.cta->rank ? shared_bytes(s, offset, bytes, lane)
+  return rank == s.cta->rank ? at_shared(s, offset, bytes, lane)
                              : distributed_bytes(s, rank, offset, bytes, lane);
 }
 
 std::byte* generic_bytes(Step& s, uint64_t address, unsigned bytes, unsigned lane) {
+  log(s, sass::MemSpace::generic, address, bytes, lane);
   if (in_shared_window(address))
     return cluster_bytes(s, static_cast<uint32_t>(address - shared_window), bytes, lane);
   if (in_local_window(address))
-    return local_bytes(s, static_cast<uint32_t>(address - local_window), bytes, lane);
-  return global_bytes(s, address, bytes, lane);
+    return at_local(s, static_cast<uint32_t>(address - local_window), bytes, lane);
+  return at_global(s, address, bytes, lane);
 }
 
 void decode_access_size(Decoder& d, Inst& i) {

@@ -182,6 +182,7 @@ Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
   s.cta = &cta;
   s.program = &program_;
   s.memory = &memory_;
+  s.witness = options_.witness;
   s.regs = w.rows.data();
   s.pool = program_.pool.data();
   uint64_t lanes = 0;

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "replay/interp/state.h"
+#include "replay/interp/witness.h"
 
 namespace xtrace::replay::interp {
 
@@ -27,6 +28,7 @@ struct Step {
   Cta* cta = nullptr;
   const Program* program = nullptr;
   MemoryMap* memory = nullptr;
+  WitnessSink* witness = nullptr;
   Row* regs = nullptr;
   const Row* pool = nullptr;
   uint32_t mask = 0;    // lanes whose guard holds; all for the uniform datapath

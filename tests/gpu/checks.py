@@ -138,6 +138,33 @@ def check_instructions(arguments):
     return wrong
 
 
+def check_memory(arguments):
+    """Sectors of global accesses and wavefronts of shared ones, instruction by instruction."""
+    wrong, ncu = [], read(arguments.ncu)
+    kernel = ncu["kernel"]
+    config = next((report.config_of(r, "mem") for r in report.load(arguments.report) if r["kernel"] == kernel), None)
+    rows = config.get("table") if config and not config["refused"] else None
+    if not rows:
+        return [f"{kernel}: no table of the mem trace: {report.reasons_text(config) if config else 'no such configuration'}"]
+    expected = {row["pc"]: row for row in ncu["instructions"]}
+    compared = 0
+    for row in rows:
+        what = {"global": "sectors", "shared": "wavefronts"}.get(row["space"])
+        if what is None:
+            continue
+        counted = expected[row["pc"]]
+        print(f"{kernel} {row['pc']:#x} {row['space']} {row['kind']} {row['bytes']}: requests {row['requests']:,} "
+              f"{what} ncu {counted[what]:,} trace {row[what]:,}  {row['sass']}")
+        compared += 1
+        if row[what] != counted[what]:
+            wrong.append(f"{kernel} {row['pc']:#x} {row['sass']}: {what}: ncu {counted[what]}, trace {row[what]}")
+    traced = {row["pc"] for row in rows}
+    wrong += [f"{kernel} {pc:#x} {row['sass']}: {row['sectors']} sectors and {row['wavefronts']} wavefronts by ncu, not in the trace"
+              for pc, row in expected.items() if (row["sectors"] or row["wavefronts"]) and pc not in traced]
+    print(f"{kernel}: {compared} accesses compared")
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(required=True)
@@ -162,8 +189,9 @@ def main():
     replay.add_argument("--may-refuse", action="store_true")
     replay.set_defaults(run=check_replay)
 
-    for name, run in (("totals", check_totals), ("instructions", check_instructions)):
-        command = commands.add_parser(name, help="the inst trace against ncu_counts.py " + name)
+    for name, run, probe in (("totals", check_totals, "inst"), ("instructions", check_instructions, "inst"),
+                             ("memory", check_memory, "mem")):
+        command = commands.add_parser(name, help=f"the {probe} trace against ncu_counts.py {name}")
         command.add_argument("report")
         command.add_argument("ncu")
         command.set_defaults(run=run)

@@ -7,6 +7,9 @@
     ncu_counts.py instructions OUT.json --kernel NAME -- PROGRAM [ARGUMENT]...
         {"kernel": NAME, "instructions": [{"pc": offset, "sass": text, "warps": N, "lanes": N}, ...]} of its first launch
 
+    ncu_counts.py memory OUT.json --kernel NAME -- PROGRAM [ARGUMENT]...
+        the same, with "sectors" (memory_l2_theoretical_sectors_global) and "wavefronts" (memory_l1_wavefronts_shared)
+
 Exit status 2 when ncu can not run or prints what is not understood; its output is then shown."""
 import argparse
 import csv
@@ -19,6 +22,9 @@ import sys
 
 INSTRUCTION_BYTES = 16
 TOTAL_METRIC = "smsp__inst_executed.sum"
+COUNTS = {"warps": "Instructions Executed", "lanes": "Thread Instructions Executed"}
+# As the source page heads them, in the section SourceCounters.
+MEMORY = COUNTS | {"sectors": "L2 Theoretical Sectors Global", "wavefronts": "L1 Wavefronts Shared"}
 
 
 class NcuError(Exception):
@@ -61,21 +67,21 @@ def column(header, name):
     return len(header) - 1 - header[::-1].index(name)
 
 
-def parse_instructions(output, kernel):
+def parse_instructions(output, kernel, columns=COUNTS):
     rows = csv_rows(output)
     header = next((row for row in rows if "Address" in row), None)
     if header is None:
         raise NcuError("no CSV header with 'Address'")
     address = column(header, "Address")
     source = column(header, "Source")
-    warps = column(header, "Instructions Executed")
-    lanes = column(header, "Thread Instructions Executed")
+    places = {name: column(header, head) for name, head in columns.items()}
     instructions = []
     for row in rows[rows.index(header) + 1:]:
         if len(row) != len(header) or not re.fullmatch(r"(0x)?[0-9a-fA-F]+", row[address]):
             continue
-        instructions.append({"address": int(row[address], 16), "sass": row[source].strip(), "warps": number(row[warps]),
-                             "lanes": number(row[lanes])})
+        # Instructions that access no memory have nothing in the columns of memory.
+        counts = {name: number(row[at]) if row[at] or name in COUNTS else 0 for name, at in places.items()}
+        instructions.append({"address": int(row[address], 16), "sass": row[source].strip()} | counts)
     if not instructions:
         raise NcuError("no row with an address")
     first = instructions[0]["address"]
@@ -99,7 +105,7 @@ def run_ncu(arguments, program):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("totals", "instructions"))
+    parser.add_argument("what", choices=("totals", "instructions", "memory"))
     parser.add_argument("out")
     parser.add_argument("--kernel", help="mangled name")
     words = sys.argv[1:]
@@ -116,10 +122,11 @@ def main():
             result = parse_totals(output)
         else:
             if not arguments.kernel:
-                parser.error("instructions needs --kernel")
+                parser.error(f"{arguments.what} needs --kernel")
             output = run_ncu(["--section", "SourceCounters", "--page", "source", "--kernel-name-base", "mangled",
                               "--kernel-name", arguments.kernel, "--launch-count", "1"], program)
-            result = parse_instructions(output, arguments.kernel)
+            columns = MEMORY if arguments.what == "memory" else COUNTS
+            result = parse_instructions(output, arguments.kernel, columns)
     except NcuError as error:
         print(f"ncu_counts: {error}\n{output}", file=sys.stderr)
         return 2

@@ -30,6 +30,12 @@ SOURCE = '''==PROF== Connected to process 7
 "2","00007f0000000110"," EXIT ","50","2","8","100"
 '''
 
+MEMORY = '''"Address","Source","Instructions Executed","Thread Instructions Executed","L1 Wavefronts Shared","L2 Theoretical Sectors Global"
+"0x100"," LDC R1, c[0x0][0x28] ","8","256","",""
+"0x110"," LDG.E R0, desc[UR4][R2.64] ","8","256","0","32"
+"0x120"," STS [R3], R0 ","8","256","24","0"
+'''
+
 
 def config(probe="inst", code="output-equal", **changes):
     pair = {"before": 10, "after": 12}
@@ -54,6 +60,11 @@ def launch(*configs, kernel="saxpy", **changes):
 
 
 class Ncu(unittest.TestCase):
+    def test_memory_of_instructions(self):
+        rows = ncu_counts.parse_instructions(MEMORY, "saxpy", ncu_counts.MEMORY)["instructions"]
+        self.assertEqual([(r["pc"], r["warps"], r["sectors"], r["wavefronts"]) for r in rows], [(0, 8, 0, 0), (16, 8, 32, 0),
+                                                                                                 (32, 8, 0, 24)])
+
     def test_totals_in_launch_order(self):
         self.assertEqual(ncu_counts.parse_totals(TOTALS), [{"kernel": "saxpy", "warp_instructions": 12615680},
                                                            {"kernel": "sgemm", "warp_instructions": 96}])
@@ -69,6 +80,7 @@ class Ncu(unittest.TestCase):
             "no metric": (ncu_counts.parse_totals, TOTALS.replace("smsp__inst_executed.sum", "x")),
             "a fraction": (ncu_counts.parse_totals, TOTALS.replace('"96"', '"9.6"')),
             "no column": (lambda t: ncu_counts.parse_instructions(t, "k"), SOURCE.replace("Thread Instr", "Instr")),
+            "no column of memory": (lambda t: ncu_counts.parse_instructions(t, "k", ncu_counts.MEMORY), SOURCE),
             "a gap": (lambda t: ncu_counts.parse_instructions(t, "k"), SOURCE.replace("0110", "0120")),
         }
         for name, (parse, text) in cases.items():
@@ -161,6 +173,28 @@ class Counts(Files):
         for name, rows, expected in cases:
             with self.subTest(name):
                 self.assertEqual(self.check("instructions", self.report_with(rows), ncu)[0], expected)
+
+    def test_memory(self):
+        ncu = self.write("ncu.json", {"kernel": "saxpy", "instructions": [
+            {"pc": 0, "sass": "LDC", "warps": 8, "lanes": 256, "sectors": 0, "wavefronts": 0},
+            {"pc": 16, "sass": "LDG", "warps": 8, "lanes": 256, "sectors": 32, "wavefronts": 0},
+            {"pc": 32, "sass": "STS", "warps": 8, "lanes": 256, "sectors": 0, "wavefronts": 24}]})
+
+        def row(pc, space, sectors, wavefronts):
+            return {"pc": pc, "space": space, "kind": "load", "bytes": 4, "requests": 8, "sectors": sectors,
+                    "wavefronts": wavefronts, "sass": "-"}
+
+        cases = [
+            ("equal", [row(16, "global", 32, None), row(32, "shared", None, 24)], 0),
+            ("sectors differ", [row(16, "global", 33, None), row(32, "shared", None, 24)], 1),
+            ("wavefronts differ", [row(16, "global", 32, None), row(32, "shared", None, 8)], 1),
+            ("one is missing", [row(16, "global", 32, None)], 1),
+            ("no table", None, 1),
+        ]
+        for name, rows, expected in cases:
+            with self.subTest(name):
+                path = self.write("report.json", [launch(config(probe="mem", table=rows))])
+                self.assertEqual(self.check("memory", path, ncu)[0], expected)
 
 
 class Bundle(Files):

@@ -77,6 +77,8 @@ constexpr PlanRow plan_rows[] = {
     {"inst-packed", instrument::ProbeKind::inst, false, true, false},
     {"inst-packed-full", instrument::ProbeKind::inst, false, true, true},
     {"pair", instrument::ProbeKind::pair, false, false, true},
+    {"count", instrument::ProbeKind::count, true, false, false},
+    {"mem", instrument::ProbeKind::mem, false, false, false},
 };
 
 // Slots of one size, at addresses that no driver was asked for: nothing runs here.
@@ -102,6 +104,7 @@ std::pair<instrument::Plan, wire::SlotLayout> plan_of(const PlanRow& row, const 
     l.short_records = row.probe == instrument::ProbeKind::block;
     if (l.short_records) l.lead_bytes = sizeof(wire::SlotHead);
   }
+  if (row.probe == instrument::ProbeKind::mem) l.lead_bytes = wire::mem_line;
   if (row.probe == instrument::ProbeKind::pair) {
     // One instruction of the kernel, another one for every kernel.
     const wire::Block& b = splicer.blocks()[splicer.blocks().size() / 2];

@@ -15,7 +15,7 @@ namespace {
 
 struct Flags {
   std::string bundle, launches, kernel, probes = "block", json, traces, keep_code, backend = "auto";
-  std::vector<std::string> samples;
+  std::vector<std::string> samples, places;
   bool compare = false, quiet = false;
   double budget = 1.05, watchdog = 10;
   uint64_t clean = 3, rounds = 50, seed = 1, pair_sites = 512, max_slices = 2'000'000, device = 0;
@@ -33,6 +33,7 @@ Result<ReplayOptions> options_of(const Flags& f) {
     o.samples.push_back(sample);
   }
   if (o.samples.empty()) o.samples.push_back({});
+  XT_TRY_STATUS(parse_places(f.places, o));
   if (f.budget < 1) return with_hint(bad_input("budget {} is below 1", f.budget), "1.05 allows a launch to take 5 % longer");
   if (f.clean < 1 || f.rounds < 1) return bad_input("--clean and --rounds start at 1");
   o.compare = f.compare;
@@ -108,8 +109,9 @@ int run_replay(int argc, char** argv) {
        {"xtrace replay run.xtr --kernel gemm --probes=inst --sample cta:1/16 --compare", "one CTA in 16 of the gemms"},
        {"xtrace replay run.xtr --probes=none --compare --json -", "does the recording replay at all? for a program"}});
   line.positional("BUNDLE", f.bundle, "directory written by xtrace record");
-  line.option("--probes", f.probes, "none, block, inst, pair or all; several with commas (default: block)");
+  line.option("--probes", f.probes, "names of xtrace probes, with commas, or all: block, inst and pair (default: block)");
   line.option("--sample", f.samples, "all, or cta:1/N for one CTA in N; may be given several times (default: all)");
+  line.option("--at", f.places, "inst, pair, mem: only these instructions, as \"op:LDG* and not line:a.cu:7\" (docs/probes.md)");
   line.flag("--compare", f.compare, "compare outputs and time against the clean kernel; without it no verdict is reached");
   line.option("--launch", f.launches, "only these launches, by ordinal: 0,3-5");
   line.option("--kernel", f.kernel, "only kernels whose name matches this regular expression");

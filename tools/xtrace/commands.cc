@@ -6,6 +6,7 @@ int run_record(int argc, char** argv);
 int run_ls(int argc, char** argv);
 int run_info(int argc, char** argv);
 int run_replay(int argc, char** argv);
+int run_probes(int argc, char** argv);
 int run_check(int argc, char** argv);
 int run_explain(int argc, char** argv);
 int run_sass(int argc, char** argv);
@@ -20,6 +21,9 @@ constexpr Command table[] = {
     {"info", "show everything a bundle holds about one launch", run_info},
 #ifdef XTRACE_HAVE_REPLAY
     {"replay", "replay recorded launches, clean and under probes, and compare", run_replay},
+#endif
+#ifdef XTRACE_HAVE_PROBES
+    {"probes", "list the probes: what each records, what it costs, what it needs", run_probes},
 #endif
 #ifdef XTRACE_HAVE_CHECK
     {"check", "hold recordings against a policy of fidelity and overhead, for CI", run_check},

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trace/wire/record.h"
@@ -44,6 +45,36 @@ struct Site {                  // pair probe
   uint32_t overhead_cycles = 0;// edge: cycles of probe code between the first clock and the instruction, at least
 };
 
+// `mem` probe: one memory access of an instruction (LDGSTS makes two). The address of a lane is
+//
+//   column(low) + column(high) << 32 + scalar(uniform_low) + scalar(uniform_high) << 32 + offset
+//
+// modulo 2^64, or 2^32 where the address has 32 bits. Places are byte offsets in the record of the block; `none` counts as 0.
+struct Access {
+  enum class Space : uint8_t { global, generic, shared, local };
+  enum class Kind : uint8_t { load, store, atomic, reduction };
+  uint32_t pc = 0, block = 0;
+  Space space = Space::global;
+  Kind kind = Kind::load;
+  uint8_t bytes = 0;           // of one lane
+  uint8_t lanes = 32;          // the first so many lanes give addresses (matrix loads and stores: 8, 16 or 32)
+  bool wide = false;           // an address of 64 bits
+  bool high_is_known = false;  // ... whose high word is SlotLayout::memory_high
+  int32_t offset = 0;
+  static constexpr uint32_t none = 0xffffffff;
+  uint32_t low = none, high = none;                    // columns: 32 words, one a lane
+  uint32_t uniform_low = none, uniform_high = none;    // scalars: one word
+  uint32_t mask = none;        // scalar: lanes whose guard held; none: all active ones
+};
+constexpr std::string_view name_of(Access::Space space) {
+  constexpr std::string_view names[] = {"global", "generic", "shared", "local"};
+  return names[static_cast<size_t>(space)];
+}
+constexpr std::string_view name_of(Access::Kind kind) {
+  constexpr std::string_view names[] = {"load", "store", "atomic", "reduction"};
+  return names[static_cast<size_t>(kind)];
+}
+
 struct SlotLayout {
   uint64_t headers = 0;        // device addresses; 0: plain slots, each with its SlotHead
   uint64_t table = 0;          // 0: stride mode, else SlotEntry[warps]
@@ -57,6 +88,7 @@ struct SlotLayout {
   bool short_records = false;  // `block`: see record.h
   bool headless = false;       // plain slots without a SlotHead: nobody asks where and when the warp started
   bool short_pairs = false;    // pair records of two words (filled by the splicer)
+  uint32_t memory_high = 0;    // `mem`: high word of every global address, where Access::high_is_known
   bool entry_in_head = false;  // short block records: block 0 has none (filled by the splicer)
   uint32_t warps = 0, warps_per_cta = 0;
   uint32_t one_in = 1, seed = 0;     // cta sampling
@@ -65,6 +97,7 @@ struct SlotLayout {
 struct AddressMap {
   std::vector<Block> blocks;
   std::vector<Site> sites;
+  std::vector<Access> accesses;      // `mem`: in order of blocks, and in order of execution inside one
   SlotLayout layout;
   // Original offset of each word of the spliced section, or `inserted`. With CTA sampling the instrumented code comes
   // first and the untouched copy behind it: an original offset then stands twice.

@@ -28,6 +28,13 @@
 //   inst    { word0, mask, clock[0], clock[1] } { clock[2] ... clock[5] } ...   one 32-bit clock before each instruction
 //   pair    { word0, mask, clock before, clock after }
 //   edge    { word0, mask, clock_lo, clock_hi }            one half of a pair that spans a branch
+//   mem     { word0, mask, scalars ... } { 32 words } ...  one execution of a block that accesses memory, plain slots only.
+//                                                         In front scalars: what is one word for the warp (lanes whose guard
+//                                                         held, uniform registers); then columns of mem_line bytes: a
+//                                                         register of every lane, lane 0 first. A column serves every access
+//                                                         of the block by that register until it changes. Where each is:
+//                                                         wire::Access. Words of lanes that were not active, and scalars
+//                                                         that stand for nothing, are unspecified
 //
 //   word0 = kind << 28 | index      index: block number, or site number
 //
@@ -61,7 +68,7 @@ namespace xtrace::wire {
 constexpr uint32_t version = 3;
 constexpr uint32_t chunk_bytes = 16;
 
-enum class RecordKind : uint32_t { none = 0, block = 1, inst = 2, pair = 3, edge_begin = 4, edge_end = 5 };
+enum class RecordKind : uint32_t { none = 0, block = 1, inst = 2, pair = 3, edge_begin = 4, edge_end = 5, mem = 6 };
 
 constexpr uint32_t index_mask = 0x0fffffff;
 constexpr uint32_t word0(RecordKind kind, uint32_t index) {
@@ -74,6 +81,10 @@ struct Chunk {
   uint32_t word[4];
 };
 static_assert(sizeof(Chunk) == chunk_bytes);
+
+// A column of a `mem` record, and what such records and their slots are aligned to: one line of the L1 cache, so that the
+// store of a column touches one.
+constexpr uint32_t mem_line = 128;
 
 // Slot of one warp (table mode).
 struct SlotEntry {
@@ -111,7 +122,8 @@ struct WarpHeader {
                             // `count` probe: bytes that the `block` probe would produce
   uint32_t exit_clock_lo;   // low word of the SM clock at the last EXIT.
                             // `count` probe: bytes that the `inst` probe would produce
-  uint32_t sm;              // SR_VIRTUALSMID
+  uint32_t sm;              // SR_VIRTUALSMID.
+                            // `count` probe: bytes that the `mem` probe would produce
   uint32_t hardware_slot;   // SR_VIRTID: warp slot on the SM in bits [14:8]
   uint64_t start_clock;     // SM clock in the prologue
   uint64_t start_time;      // GLOBALTIMER in the prologue, ns

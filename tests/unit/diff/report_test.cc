@@ -132,6 +132,20 @@ TEST(Report, JsonHoldsTheSameNumbers) {
   EXPECT_FALSE(j["configs"][2].contains("verdict"));
 }
 
+TEST(Report, TablesOfProbes) {
+  ReplayReport r = sample_report();
+  r.configs[0].table_text = "pc lanes\n" + std::string(200, 'x') + "\n";
+  r.configs[0].table_json = R"([{"pc": 16, "lanes": 32}])";
+  r.configs[0].not_covered = {"UTMALDG.2D [UR8], [UR4] at 0x20: its addresses do not stand one a lane in a register"};
+  const std::string text = render_text(r);
+  EXPECT_THAT(text, HasSubstr("\n    pc lanes\n    xxx"));
+  EXPECT_THAT(text, HasSubstr("! not covered: UTMALDG.2D"));
+  const auto j = nlohmann::json::parse(render_json(r));
+  EXPECT_EQ(j["configs"][0]["table"][0]["lanes"], 32);
+  EXPECT_EQ(j["configs"][0]["not_covered"].size(), 1u);
+  EXPECT_TRUE(j["configs"][1]["table"].is_null());
+}
+
 TEST(Report, JsonSurvivesNamesThatAreNotUtf8) {
   ReplayReport r = sample_report();
   r.kernel = "bad\xff\xfename";

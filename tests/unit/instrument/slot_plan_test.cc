@@ -53,6 +53,39 @@ TEST(SlotPlan, PlainSlotsCarryTheirHeads) {
   EXPECT_LE(p.layout.slots + 100 * 64, 0x100000000000 + p.total_bytes);
 }
 
+TEST(SlotPlan, LinesForAddresses) {
+  const std::vector<uint32_t> bytes(100, 256);
+  SlotPlan p = plan_slots(bytes, 256, false, {.lines = true}, 1 << 20);
+  EXPECT_EQ(p.layout.lead_bytes, wire::mem_line);
+  EXPECT_EQ(p.layout.slot_bytes, 4 * wire::mem_line);   // head, two lines of records, the zero behind
+  place(p, 0x100000200000);
+  EXPECT_EQ(p.layout.slots % wire::mem_line, 0u);
+}
+
+// Probes move the low word of their address alone.
+TEST(SlotPlan, NoSlotLiesAcrossAMultipleOf4GiB) {
+  constexpr uint64_t window = 1ull << 32;
+  for (const bool lines : {false, true})
+    for (const uint32_t each : {1040u, 3u << 12, 65552u})
+      for (const uint64_t below : {2ull << 20, 6ull << 20, 64ull << 20}) {
+        const std::vector<uint32_t> bytes(20'000, each);
+        SlotPlan p = plan_slots(bytes, 512, false, {.lines = lines}, 8ull << 30);
+        const uint64_t address = 0x7f00'0000'0000 - below;
+        place(p, address);
+        const wire::SlotLayout& l = p.layout;
+        ASSERT_GT(l.slot_bytes, each);
+        for (uint64_t w = 0; w < bytes.size(); ++w) {
+          const uint64_t begin = l.slots + w * l.slot_bytes, end = begin + l.slot_bytes;
+          ASSERT_EQ(begin / window, (end - 1) / window) << each << " " << below << " warp " << w;
+        }
+        EXPECT_GE(l.slots, address);
+        EXPECT_LE(l.slots + bytes.size() * l.slot_bytes, address + p.total_bytes);
+      }
+  // More than a window: powers of two.
+  const std::vector<uint32_t> many(100'000, 60'000);
+  EXPECT_EQ(plan_slots(many, 512, false, {}, 8ull << 30).layout.slot_bytes, 65536u);
+}
+
 TEST(SlotPlan, Counters) {
   SlotPlan p = plan_counters(10, 3);
   place(p, 0x200000);

@@ -95,13 +95,16 @@ const std::vector<PlainConfig> plain_configs = {
     {ProbeKind::block, 4, true, true, true},    {ProbeKind::inst, 1, false, false, false},
     {ProbeKind::inst, 1, true, false, false},   {ProbeKind::inst, 4, true, true, false},
     {ProbeKind::inst, 1, false, false, true},   {ProbeKind::inst, 1, true, false, true},
-    {ProbeKind::block, 1, true, false, true, true},
+    {ProbeKind::block, 1, true, false, true, true}, {ProbeKind::mem, 1, false, false, false},
+    {ProbeKind::mem, 1, true, false, false},    {ProbeKind::mem, 4, false, true, false},
 };
 
-Result<Spliced> splice_plain(const Kernel& k, const PlainConfig& c, uint64_t slots, const LaunchShape& shape) {
+Result<Spliced> splice_plain(const Kernel& k, const PlainConfig& c, uint64_t slots, LaunchShape shape) {
+  if (c.probe == ProbeKind::mem && c.full) shape.memory_high = 0x7f9d;
   XT_TRY(const Splicer splicer, Splicer::create(k.cubin, k.name, shape));
   wire::SlotLayout l = some_layout(shape, c.table, c.probe == ProbeKind::count);
   l.slots = slots;
+  if (c.probe == ProbeKind::mem) l.lead_bytes = wire::mem_line;
   if (c.is_short) {
     l.index_bits = splicer.index_bits();
     l.short_records = c.probe == ProbeKind::block;
@@ -225,6 +228,42 @@ TEST(Splice, FailedAssertionsAreCalledFromSplicedCode) {
         EXPECT_GT(*fx.target, int64_t{w} * sass::inst_bytes + sass::inst_bytes);
       }
     }
+  }
+}
+
+// Packed inst records: the places that were asked for, and the head of each block, have a clock where a register is free.
+TEST(Splice, ClocksAtPlaces) {
+  const Kernel k = fixture_kernel("sgemm");
+  const auto all = Splicer::create(k.cubin, k.name, small_shape());
+  ASSERT_TRUE(all);
+  Places places(all->section_instructions());
+  for (const Splicer::Instruction& i : all->instructions()) {
+    places[i.pc.value / sass::inst_bytes] = i.space == sass::MemSpace::shared && i.kind == sass::MemKind::load;
+    EXPECT_EQ(i.function, k.name);
+  }
+  for (const bool full : {false, true}) {
+    Plan plan = plan_of(ProbeKind::inst);
+    if (full) plan.full_blocks.assign(all->blocks().size(), true);
+    const auto every = all->splice(plan, some_layout(small_shape(), false, false));
+    const auto some = all->at(places).splice(plan, some_layout(small_shape(), false, false));
+    ASSERT_TRUE(every && some) << some.error().to_string();
+    EXPECT_LT(some->report.new_code_bytes, every->report.new_code_bytes);
+    size_t read = 0, wanted = 0;
+    for (const wire::Block& b : some->map.blocks) {
+      if (b.clock_at.empty()) continue;
+      bool first = true;   // the record's own clock stands at the head, or as near to it as a register is free
+      for (uint32_t i = 0; i < b.instructions; ++i) {
+        const bool place = places[b.first_pc / sass::inst_bytes + i];
+        wanted += place;
+        read += place && b.has_clock(i);
+        if (b.has_clock(i) && !place) {
+          EXPECT_TRUE(first) << "block at " << b.first_pc << " instruction " << i;
+        }
+        first = first && !b.has_clock(i);
+      }
+    }
+    EXPECT_GT(wanted, 30u);
+    EXPECT_GT(10 * read, 8 * wanted);
   }
 }
 

@@ -347,13 +347,14 @@ TEST_P(Spliced, CountsAreThoseOfTheWitness) {
   // What each warp would write under the probes that need slots.
   const auto headers = backend->read(DevPtr{plan.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));
   ASSERT_TRUE(headers);
-  const std::vector<uint32_t> block_bytes = bytes_of(ProbeKind::block),
-                              inst_bytes = bytes_of(ProbeKind::inst);
+  const std::vector<uint32_t> block_bytes = bytes_of(ProbeKind::block), inst_bytes = bytes_of(ProbeKind::inst),
+                              mem_bytes = bytes_of(ProbeKind::mem);
   for (uint32_t w = 0; w < warps; ++w) {
     const auto h = read_at<wire::WarpHeader>(*headers, w * sizeof(wire::WarpHeader), "header");
     ASSERT_TRUE(h);
     EXPECT_EQ(h->bytes, block_bytes[w]) << "warp " << w;
     EXPECT_EQ(h->exit_clock_lo, inst_bytes[w]) << "warp " << w;
+    EXPECT_EQ(h->sm, mem_bytes[w]) << "warp " << w;
   }
 }
 

@@ -12,7 +12,8 @@ TEST(ReplayOptions, Probes) {
   EXPECT_EQ(*parse_probes("pair,block"), (std::vector{ProbeKind::pair, ProbeKind::block}));
   EXPECT_EQ(*parse_probes("block,block"), (std::vector{ProbeKind::block}));
   EXPECT_EQ(*parse_probes("none"), (std::vector{ProbeKind::none}));
-  for (const char* wrong : {"", "blocks", "block,", "count", "all,block"}) {
+  EXPECT_EQ(*parse_probes("count,mem"), (std::vector{ProbeKind::count, ProbeKind::mem}));
+  for (const char* wrong : {"", "blocks", "block,", "all,block"}) {
     const auto r = parse_probes(wrong);
     ASSERT_FALSE(r) << wrong;
     EXPECT_NE(r.error().hint.find("inst"), std::string::npos) << "the hint lists what there is";

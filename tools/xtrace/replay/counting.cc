@@ -25,31 +25,18 @@ Result<double> run_restored(replay::Backend& backend, replay::ModuleHandle modul
   return outcome.microseconds;
 }
 
-namespace {
-
-// The same executions were counted twice: by block for the launch, and as bytes for each warp, in 32 bits. Where they differ a
-// warp went past these, and its slot would be too small.
-Status agree(const LaunchContext& c, const Counts& counts) {
+Status check_bytes(const LaunchContext& c, const Counts& counts, instrument::ProbeKind probe,
+                   const std::vector<uint32_t>& bytes) {
   if (!counts.stable) return {};
-  const struct {
-    instrument::ProbeKind probe;
-    const std::vector<uint32_t>& bytes;
-  } sums[] = {{instrument::ProbeKind::block, counts.block_bytes}, {instrument::ProbeKind::inst, counts.inst_bytes}};
-  for (const auto& sum : sums) {
-    uint64_t by_block = 0, by_warp = 0;
-    for (uint32_t b = 0; b < counts.blocks.size(); ++b)
-      by_block += counts.blocks[b].warps * c.splicer.record_bytes(sum.probe, b);
-    for (uint32_t bytes : sum.bytes) by_warp += bytes;
-    if (by_block != by_warp)
-      return with_hint(unsupported("the launch writes {} bytes of {} records, of which {} were counted warp by warp: a warp "
-                                   "writes 4 GiB or more, or did not end",
-                                   by_block, instrument::probe_info(sum.probe).name, by_warp),
-                       "record a launch with fewer iterations");
-  }
-  return {};
+  uint64_t by_block = 0, by_warp = 0;
+  for (uint32_t b = 0; b < counts.blocks.size(); ++b) by_block += counts.blocks[b].warps * c.splicer.record_bytes(probe, b);
+  for (uint32_t n : bytes) by_warp += n;
+  if (by_block == by_warp) return {};
+  return with_hint(unsupported("the launch writes {} bytes of {} records, of which {} were counted warp by warp: a warp "
+                               "writes 4 GiB or more, or did not end",
+                               by_block, instrument::probe_info(probe).name, by_warp),
+                   "record a launch with fewer iterations");
 }
-
-}  // namespace
 
 Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
   const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
@@ -82,15 +69,19 @@ Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
       for (const wire::WarpHeader& h : as_array<wire::WarpHeader>(bytes, c.warps)) {
         const wire::WarpHeader& other = again[counts.block_bytes.size()];
         const bool exited = h.bytes != wire::not_exited && other.bytes != wire::not_exited;
-        counts.stable &= h.bytes == other.bytes && h.exit_clock_lo == other.exit_clock_lo;
+        counts.stable &= h.bytes == other.bytes && h.exit_clock_lo == other.exit_clock_lo && h.sm == other.sm;
         counts.block_bytes.push_back(exited ? std::max(h.bytes, other.bytes) : 0);
         counts.inst_bytes.push_back(exited ? std::max(h.exit_clock_lo, other.exit_clock_lo) : 0);
+        counts.mem_bytes.push_back(exited ? std::max(h.sm, other.sm) : 0);
       }
     }
     return counts;
   });
   XT_TRY_STATUS(c.backend.release(buffer));
-  if (counted) XT_TRY_STATUS(agree(c, *counted));
+  if (counted) {
+    XT_TRY_STATUS(check_bytes(c, *counted, instrument::ProbeKind::block, counted->block_bytes));
+    XT_TRY_STATUS(check_bytes(c, *counted, instrument::ProbeKind::inst, counted->inst_bytes));
+  }
   return counted;
 }
 

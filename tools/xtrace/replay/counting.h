@@ -20,7 +20,7 @@ struct LaunchContext {
 
 struct Counts {
   std::vector<wire::BlockCount> blocks;
-  std::vector<uint32_t> block_bytes, inst_bytes;   // by warp
+  std::vector<uint32_t> block_bytes, inst_bytes, mem_bytes;   // by warp
   bool stable = true;                              // two counting replays agreed
   bool same_output = true;
   std::string difference;                          // of the output, when not the same
@@ -32,6 +32,11 @@ struct Counts {
 };
 
 Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed);
+
+// The same executions were counted twice: by block for the launch, and as `bytes` for each warp, in 32 bits. Where they differ
+// a warp went past these, and its slot would be too small: unsupported.
+Status check_bytes(const LaunchContext& c, const Counts& counts, instrument::ProbeKind probe,
+                   const std::vector<uint32_t>& bytes);
 
 // Loads a cubin, runs `use` with the module, unloads it whatever happens.
 template <typename F>

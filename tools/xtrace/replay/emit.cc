@@ -4,14 +4,11 @@
 #include "instrument/cubin/kernel_info.h"
 #include "tools/xtrace/kernel_name.h"
 #include "trace/perfetto_export.h"
-#include "trace/trace_file.h"
 
 namespace xtrace::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string file_sample(uint32_t one_in) { return one_in == 1 ? "" : fmt::format("-cta1in{}", one_in); }
 
 std::vector<wire::WarpHeader> header_array(ByteView bytes) {
   std::vector<wire::WarpHeader> headers(bytes.size() / sizeof(wire::WarpHeader));
@@ -43,30 +40,39 @@ SourceMap source_map(ByteView bytes, const std::string& kernel) {
   return sources;
 }
 
-Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& run, const diff::ConfigReport& config) {
+std::string source_at(const SourceMap& sources, uint32_t pc) {
+  const auto line = sources.upper_bound(pc);
+  return line == sources.begin() ? std::string() : std::prev(line)->second;
+}
+
+std::string with_config(const std::string& stem, const diff::ConfigReport& config) {
+  const bool all = config.sample == Sample{}.text();
+  return stem + "-" + config.probe + (all ? "" : "-cta1in" + config.sample.substr(config.sample.find('/') + 1));
+}
+std::string stem_of(const EmitContext& e, const diff::ConfigReport& config) { return with_config(e.stem, config); }
+
+Result<fs::path> trace_path(const EmitContext& e, const std::string& name) {
   std::error_code ec;
   fs::create_directories(e.options.traces, ec);
   if (ec) return environment("can not create {}: {}", e.options.traces.string(), ec.message());
-  const wire::AddressMap& map = run.map;
-  const std::string name = e.stem + "-" + config.probe + file_sample(map.layout.one_in);
-  const fs::path trace_path = e.options.traces / (name + ".xtrace"), timeline_path = e.options.traces / (name + ".pftrace");
+  return e.options.traces / name;
+}
 
-  // The buffer may hold the records of a timing launch since: record once more, as it was judged.
-  replay::Backend& backend = e.c.backend;
-  XT_TRY_STATUS(run.buffer->clear(true));
-  XT_TRY_STATUS(run_restored(backend, run.module));
-  if (e.options.compare) {
-    diff::SemanticEvidence again;
-    XT_TRY_STATUS(compare_now(e.c, run.module, again));
-    if (again.output != diff::OutputMatch::equal && again.output != diff::OutputMatch::unstable_only)
-      return device("the replay for the trace file changed the output: {}", again.output_text);
-  }
-  XT_TRY(const trace::RecordView view, run.buffer->view(run.spliced.map));
-  const std::vector<wire::WarpHeader> headers = header_array(view.headers);
+// The buffer may hold the records of a timing launch since.
+Status run_again(const EmitContext& e, replay::ModuleHandle module, TraceBuffer& buffer) {
+  XT_TRY_STATUS(buffer.clear(true));
+  XT_TRY_STATUS(run_restored(e.c.backend, module));
+  if (!e.options.compare) return {};
+  diff::SemanticEvidence again;
+  XT_TRY_STATUS(compare_now(e.c, module, again));
+  if (again.output != diff::OutputMatch::equal && again.output != diff::OutputMatch::unstable_only)
+    return device("the replay for the trace file changed the output: {}", again.output_text);
+  return {};
+}
+
+Result<trace::TraceMeta> trace_meta(const EmitContext& e, const diff::ConfigReport& config, trace::TraceKind kind,
+                                    const wire::AddressMap& map) {
   const bundle::LaunchRecord& launch = e.c.launch.record;
-  const double ghz = trace::ClockModel::estimate_ghz(map.layout, headers).value_or(0);
-  const double axis_ghz = ghz > 0 ? ghz : 1.0;   // cycles as nanoseconds when the launch is too short to tell
-
   trace::TraceMeta meta;
   meta.identity = {.bundle = e.options.bundle.string(),
                    .launch_ordinal = launch.ordinal,
@@ -74,16 +80,32 @@ Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& r
                    .code = launch.code,
                    .grid = launch.grid,
                    .block = launch.block,
-                   .sm = backend.info().sm,
-                   .device = backend.info().device,
-                   .sm_clock_ghz = ghz,
+                   .sm = e.c.backend.info().sm,
+                   .device = e.c.backend.info().device,
+                   .sm_clock_ghz = 0,
                    .verdict = std::string(diff::name_of(config.judgement.overall)),
                    .notes = {{"sample", config.sample}}};
-  meta.kind = run.kind;
+  meta.kind = kind;
   meta.map = map;
-  meta.headers = headers;
   meta.labels = trace::block_labels(map, block_lines(map, e.sources));
-  XT_TRY(const auto trace_file, trace::TraceFileWriter::create(trace_path, meta));
+  return meta;
+}
+
+Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& run, const diff::ConfigReport& config) {
+  const wire::AddressMap& map = run.map;
+  const std::string name = stem_of(e, config);
+  XT_TRY(const fs::path file_path, trace_path(e, name + ".xtrace"));
+  XT_TRY(const fs::path timeline_path, trace_path(e, name + ".pftrace"));
+  XT_TRY_STATUS(run_again(e, run.module, *run.buffer));
+  XT_TRY(const trace::RecordView view, run.buffer->view(run.spliced.map));
+  const std::vector<wire::WarpHeader> headers = header_array(view.headers);
+  const double ghz = trace::ClockModel::estimate_ghz(map.layout, headers).value_or(0);
+  const double axis_ghz = ghz > 0 ? ghz : 1.0;   // cycles as nanoseconds when the launch is too short to tell
+
+  XT_TRY(trace::TraceMeta meta, trace_meta(e, config, run.kind, map));
+  meta.identity.sm_clock_ghz = ghz;
+  meta.headers = headers;
+  XT_TRY(const auto trace_file, trace::TraceFileWriter::create(file_path, meta));
   XT_TRY(const auto timeline,
          trace::PerfettoExporter::create(timeline_path, map, run.kind, trace::ClockModel(map.layout, headers, axis_ghz),
                                          meta.labels, {.max_slices = e.options.max_slices}));
@@ -98,27 +120,42 @@ Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& r
                   summary.records, run.summary.records);
   XT_TRY_STATUS(trace_file->finish(summary));
   XT_TRY_STATUS(timeline->finish());
-  return std::vector<diff::Artefact>{{"trace", trace_path.string()}, {"timeline", timeline_path.string()}};
+  return std::vector<diff::Artefact>{{"trace", file_path.string()}, {"timeline", timeline_path.string()}};
 }
 
-Status keep_code(const fs::path& folder, const std::string& stem, const diff::ConfigReport& config, uint32_t one_in,
-                 ByteView cubin) {
+namespace {
+
+Result<diff::Artefact> write_table(const EmitContext& e, const std::string& name, const std::string& text,
+                                   const std::string& csv, const std::string& json) {
+  XT_TRY(const fs::path base, trace_path(e, name));
+  XT_TRY_STATUS(write_file(base.string() + ".txt", text));
+  XT_TRY_STATUS(write_file(base.string() + ".csv", csv));
+  XT_TRY_STATUS(write_file(base.string() + ".json", json));
+  return diff::Artefact{"table", base.string() + ".csv"};
+}
+
+}  // namespace
+
+Status emit_own_table(const EmitContext& e, diff::ConfigReport& config, const std::string& text, const std::string& csv,
+                      const std::string& json) {
+  XT_TRY(diff::Artefact file, write_table(e, stem_of(e, config), text, csv, json));
+  config.artefacts.push_back(std::move(file));
+  config.table_json = json;
+  return {};
+}
+
+Status keep_code(const fs::path& folder, const std::string& stem, const diff::ConfigReport& config, ByteView cubin) {
   std::error_code ec;
   fs::create_directories(folder, ec);
   if (ec) return environment("can not create {}: {}", folder.string(), ec.message());
-  return write_file(folder / (stem + "-" + config.probe + file_sample(one_in) + ".cubin"), cubin);
+  return write_file(folder / (with_config(stem, config) + ".cubin"), cubin);
 }
 
 Result<std::vector<diff::Artefact>> emit_table(const EmitContext& e, const std::string& suffix,
                                                const std::vector<trace::InstructionRow>& rows) {
-  std::error_code ec;
-  fs::create_directories(e.options.traces, ec);
-  if (ec) return environment("can not create {}: {}", e.options.traces.string(), ec.message());
-  const fs::path base = e.options.traces / (e.stem + suffix);
-  XT_TRY_STATUS(write_file(base.string() + ".txt", trace::render_text(rows)));
-  XT_TRY_STATUS(write_file(base.string() + ".csv", trace::render_csv(rows)));
-  XT_TRY_STATUS(write_file(base.string() + ".json", trace::render_json(rows)));
-  return std::vector<diff::Artefact>{{"table", base.string() + ".csv"}};
+  XT_TRY(diff::Artefact file, write_table(e, e.stem + suffix, trace::render_text(rows), trace::render_csv(rows),
+                                          trace::render_json(rows)));
+  return std::vector<diff::Artefact>{std::move(file)};
 }
 
 }  // namespace xtrace::cli

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "tools/xtrace/kernel_name.h"
+#include "tools/xtrace/replay/count_run.h"
 #include "tools/xtrace/replay/emit.h"
+#include "tools/xtrace/replay/mem_run.h"
 #include "tools/xtrace/replay/pair_rotation.h"
 
 namespace xtrace::cli {
@@ -21,6 +23,56 @@ std::string stem_of(const bundle::LaunchRecord& launch) {
   for (char& ch : name)
     if (!std::isalnum(static_cast<unsigned char>(ch)) && ch != '_') ch = '_';
   return fmt::format("launch{}-{}", launch.ordinal, name);
+}
+
+std::vector<std::string_view> classes_of(const instrument::Splicer::Instruction& i) {
+  using sass::MemKind, sass::MemSpace;
+  std::vector<std::string_view> classes;
+  if (i.branches) classes.push_back("branch");
+  if (i.space == MemSpace::none || i.space == MemSpace::constant) return classes;
+  classes.push_back("memory");
+  switch (i.kind) {
+    case MemKind::load: classes.push_back("load"); break;
+    case MemKind::store: classes.push_back("store"); break;
+    case MemKind::atomic:
+    case MemKind::reduction: classes.push_back("atomic"); break;
+    case MemKind::async: classes.push_back("async"); break;
+    default: break;
+  }
+  switch (i.space) {
+    case MemSpace::global: classes.push_back("global"); break;
+    case MemSpace::generic: classes.push_back("generic"); break;
+    case MemSpace::shared: classes.push_back("shared"); break;
+    case MemSpace::local: classes.push_back("local"); break;
+    default: break;
+  }
+  return classes;
+}
+
+instrument::Places places_of(const instrument::Splicer& splicer, const replay::LaunchImage& launch, const Place& place) {
+  const SourceMap sources = source_map(launch.code, launch.record.kernel);
+  instrument::Places places;
+  for (const instrument::Splicer::Instruction& i : splicer.instructions()) {
+    PlaceFacts f;
+    f.pc = i.pc.value;
+    f.block = i.block;
+    std::string text = splicer.text(i.pc);
+    if (text.starts_with('@')) text = text.substr(text.find(' ') + 1);
+    f.opcode = text.substr(0, text.find(' '));
+    f.classes = classes_of(i);
+    const std::string source = source_at(sources, f.pc);
+    if (const size_t colon = source.rfind(':'); colon != std::string::npos) {
+      f.file = source.substr(0, colon);
+      f.line = static_cast<uint32_t>(std::stoul(source.substr(colon + 1)));
+    }
+    f.function = i.function;
+    f.function_text = demangled(f.function);
+    const size_t number = f.pc / trace::inst_bytes;
+    if (places.size() <= number) places.resize(number + 1);
+    places[number] = place.holds(f);
+  }
+  places.resize(splicer.section_instructions());
+  return places;
 }
 
 class LaunchReplay {
@@ -50,7 +102,7 @@ class LaunchReplay {
  private:
   struct Run {
     size_t config = 0;                       // in report_.configs
-    std::unique_ptr<TraceRun> trace;
+    std::unique_ptr<ProbeRun> probe;
   };
 
   void describe();
@@ -59,12 +111,16 @@ class LaunchReplay {
   Status instrumented();
   Status trace_configs(LaunchContext& c);
   Status pair_config(LaunchContext& c, Sample sample);
+  Result<std::unique_ptr<ProbeRun>> run_probe(LaunchContext& c, ProbeKind probe, Sample sample, const Counts& counts);
+  void warn_of_clocks(const TraceRun& run, const Counts& counts, const std::string& probe);
   Status time();
   void judge();
   Status emit();
+  Status emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config);
   void warn(const std::string& text);   // once
   uint32_t batch() const;
   ConfigReport& refuse(ProbeKind probe, const Sample& sample, const Error& error);
+  void refuse_all(const Error& error);
 
   replay::Backend& backend_;
   const replay::LaunchImage& launch_;
@@ -134,20 +190,33 @@ ConfigReport& LaunchReplay::refuse(ProbeKind probe, const Sample& sample, const 
   return report_.configs.back();
 }
 
+void LaunchReplay::refuse_all(const Error& error) {
+  for (ProbeKind probe : options_.probes)
+    if (probe != ProbeKind::none)
+      for (const Sample& sample : options_.samples) refuse(probe, sample, error);
+}
+
 Status LaunchReplay::instrumented() {
   const bundle::LaunchRecord& r = launch_.record;
-  const instrument::LaunchShape shape{r.grid, r.block, r.cluster, r.dynamic_shared_bytes};
+  const instrument::LaunchShape shape{r.grid, r.block, r.cluster, r.dynamic_shared_bytes, memory_high(r)};
   const bool any = std::any_of(options_.probes.begin(), options_.probes.end(), [](ProbeKind p) { return p != ProbeKind::none; });
   if (!any) return {};
   auto splicer = instrument::Splicer::create(launch_.code, r.kernel, shape);
   if (!splicer) {
     if (splicer.error().kind == ErrorKind::internal) return tl::make_unexpected(splicer.error());
-    for (ProbeKind probe : options_.probes)
-      if (probe != ProbeKind::none)
-        for (const Sample& sample : options_.samples) refuse(probe, sample, splicer.error());
+    refuse_all(splicer.error());
     return {};
   }
   splicer_ = std::move(*splicer);
+  if (options_.at) {
+    report_.at = options_.at_text;
+    const instrument::Places places = places_of(*splicer_, launch_, *options_.at);
+    if (std::find(places.begin(), places.end(), true) == places.end()) {
+      refuse_all(unsupported("no instruction of the kernel is at {}", options_.at_text).value());
+      return {};
+    }
+    splicer_ = splicer_->at(places);
+  }
   const uint32_t per_cta = splicer_->warps_per_cta();
   context_.emplace(LaunchContext{backend_, launch_, *splicer_, reference_,
                                  static_cast<uint32_t>(r.grid.count()) * per_cta, per_cta});
@@ -172,7 +241,7 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
         XT_TRY_STATUS(pair_config(c, sample));
         continue;
       }
-      auto run = run_traced(c, probe, sample.one_in, options_.seed, *counts, options_.compare, clean_resources_);
+      auto run = run_probe(c, probe, sample, *counts);
       if (!run) {
         if (run.error().kind != ErrorKind::unsupported)
           return tl::make_unexpected(std::move(run).error().in(fmt::format("under the {} probe", instrument::probe_info(probe).name)));
@@ -185,32 +254,49 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
       config.budget = options_.budget;
       config.semantics = (*run)->semantics;
       config.space = (*run)->space;
-      config.records = (*run)->summary.records;
-      config.losses = losses_of((*run)->summary.losses);
-      uint32_t without = 0, instructions = 0;
-      for (size_t b = 0; b < (*run)->map.blocks.size(); ++b) {
-        const wire::Block& block = (*run)->map.blocks[b];
-        if (counts->blocks[b].warps == 0) continue;
-        for (uint32_t i = 0; i < block.clocks; ++i) without += !block.has_clock(i);
-        instructions += block.clocks;
-      }
-      if (without != 0)
-        report_.warnings.push_back(fmt::format("{}: {} of {} executed instructions have no clock of their own: no register is "
-                                               "free in front of them",
-                                               config.probe, without, instructions));
-      if ((*run)->doubtful_clocks != 0)
-        report_.warnings.push_back(fmt::format("{} records of the {} probe hold a pause of 65,536 cycles or more: their clocks "
-                                               "may be early by multiples of that",
-                                               (*run)->doubtful_clocks, config.probe));
+      config.records = (*run)->records;
+      config.losses = losses_of((*run)->losses);
+      if (const auto* trace = dynamic_cast<const TraceRun*>(run->get())) warn_of_clocks(*trace, *counts, config.probe);
+      if (const auto* mem = dynamic_cast<const MemRun*>(run->get())) config.not_covered = mem->not_covered;
       for (const std::string& note : (*run)->spliced.report.notes) warn(note);
       if (!options_.keep_code.empty())
-        XT_TRY_STATUS(keep_code(options_.keep_code, stem_of(launch_.record), config, sample.one_in,
-                                (*run)->spliced.cubin));
+        XT_TRY_STATUS(keep_code(options_.keep_code, stem_of(launch_.record), config, (*run)->spliced.cubin));
       report_.configs.push_back(std::move(config));
       runs_.push_back({report_.configs.size() - 1, std::move(*run)});
     }
   }
   return {};
+}
+
+Result<std::unique_ptr<ProbeRun>> LaunchReplay::run_probe(LaunchContext& c, ProbeKind probe, Sample sample,
+                                                          const Counts& counts) {
+  const bool compare = options_.compare;
+  switch (probe) {
+    case ProbeKind::count: return run_counted(c, sample.one_in, options_.seed, counts, compare, clean_resources_);
+    case ProbeKind::mem: return run_addresses(c, sample.one_in, options_.seed, counts, compare, clean_resources_);
+    default: return run_traced(c, probe, sample.one_in, options_.seed, counts, compare, clean_resources_);
+  }
+}
+
+void LaunchReplay::warn_of_clocks(const TraceRun& run, const Counts& counts, const std::string& probe) {
+  uint32_t without = 0, instructions = 0;
+  for (size_t b = 0; b < run.map.blocks.size(); ++b) {
+    const wire::Block& block = run.map.blocks[b];
+    if (counts.blocks[b].warps == 0) continue;
+    for (uint32_t i = 0; i < block.clocks; ++i) {
+      if (!context_->splicer.covers(OrigPc{block.first_pc + i * trace::inst_bytes})) continue;
+      without += !block.has_clock(i);
+      ++instructions;
+    }
+  }
+  if (without != 0)
+    report_.warnings.push_back(fmt::format("{}: {} of {} executed instructions have no clock of their own: no register is "
+                                           "free in front of them",
+                                           probe, without, instructions));
+  if (run.doubtful_clocks != 0)
+    report_.warnings.push_back(fmt::format("{} records of the {} probe hold a pause of 65,536 cycles or more: their clocks "
+                                           "may be early by multiples of that",
+                                           run.doubtful_clocks, probe));
 }
 
 Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
@@ -276,7 +362,7 @@ Status LaunchReplay::time() {
   request.variants = {{clean_, "clean"}, {again, std::string(diff::clean_again_name)}};
   for (const Run& run : runs_) {
     const ConfigReport& config = report_.configs[run.config];
-    request.variants.push_back({run.trace->module, config.probe + " " + config.sample});
+    request.variants.push_back({run.probe->module, config.probe + " " + config.sample});
   }
   XT_TRY(const replay::TimingResult result, backend_.time(request));
   diff::InterleavedSamples samples{{"clean", result.microseconds[0]}, {}, request.launches_per_sample,
@@ -326,6 +412,25 @@ Status LaunchReplay::emit() {
   if (!context_) return {};
   const SourceMap sources = source_map(launch_.code, launch_.record.kernel);
   const EmitContext e{*context_, options_, sources, stem_of(launch_.record)};
+  for (Run& run : runs_) {
+    ConfigReport& config = report_.configs[run.config];
+    if (config.judgement.overall != diff::Verdict::trusted) continue;
+    Status emitted;
+    if (auto* trace = dynamic_cast<TraceRun*>(run.probe.get()))
+      emitted = emit_trace_of(e, *trace, config);
+    else if (auto* count = dynamic_cast<CountRun*>(run.probe.get()))
+      emitted = emit_count(e, *count, config);
+    else
+      emitted = emit_mem(e, dynamic_cast<MemRun&>(*run.probe), config);
+    if (emitted) continue;
+    if (emitted.error().kind == ErrorKind::internal) return emitted;
+    config.artefacts.clear();
+    report_.warnings.push_back("no trace file: " + emitted.error().to_string());
+  }
+  return {};
+}
+
+Status LaunchReplay::emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config) {
   const trace::GradedTimes* times = nullptr;
   const std::map<uint32_t, std::string>* refused = nullptr;
   for (const Pairs& p : pairs_)
@@ -333,42 +438,29 @@ Status LaunchReplay::emit() {
       times = &p.rotation.times;
       refused = &p.rotation.refused;
     }
-  for (Run& run : runs_) {
-    ConfigReport& config = report_.configs[run.config];
-    if (config.judgement.overall != diff::Verdict::trusted) continue;
-    auto files = emit_trace(e, *run.trace, config);
-    if (!files) {
-      if (files.error().kind == ErrorKind::internal) return tl::make_unexpected(files.error());
-      report_.warnings.push_back("no trace file: " + files.error().to_string());
-      continue;
-    }
-    config.artefacts = std::move(*files);
-    if (run.trace->kind != trace::TraceKind::inst && times == nullptr) continue;
-    trace::TableSources table;
-    table.map = &run.trace->map;
-    table.counts = &*run.trace->aggregate;
-    table.times = times;
-    table.sass = [&](uint32_t pc) { return splicer_->text(OrigPc{pc}); };
-    table.source = [&](uint32_t pc) {
-      const auto line = sources.upper_bound(pc);
-      return line == sources.begin() ? std::string() : std::prev(line)->second;
-    };
-    table.refusal = [&](uint32_t pc) {
-      if (refused == nullptr) return std::string("no pair probe in this replay");
-      const auto why = refused->find(pc);
-      return why == refused->end() ? std::string() : why->second;
-    };
-    const std::string suffix = config.probe == "inst" ? "" : "-" + config.probe;
-    const uint32_t one_in = run.trace->spliced.map.layout.one_in;
-    XT_TRY(const auto tables, emit_table(e, suffix + (one_in == 1 ? "" : fmt::format("-cta1in{}", one_in)),
-                                         trace::instruction_table(table)));
-    config.artefacts.insert(config.artefacts.end(), tables.begin(), tables.end());
-    // The pairs' own table is the one with the times of the dense trace beside it.
-    for (const Pairs& p : pairs_)
-      if (&p.rotation.times == times &&
-          (report_.configs[p.config].artefacts.empty() || run.trace->kind == trace::TraceKind::inst))
-        report_.configs[p.config].artefacts = tables;
-  }
+  XT_TRY(config.artefacts, emit_trace(e, run, config));
+  if (run.kind != trace::TraceKind::inst && times == nullptr) return {};
+  trace::TableSources table;
+  table.map = &run.map;
+  table.counts = &*run.aggregate;
+  table.times = times;
+  table.sass = [&](uint32_t pc) { return splicer_->text(OrigPc{pc}); };
+  table.source = [&](uint32_t pc) { return source_at(e.sources, pc); };
+  table.refusal = [&](uint32_t pc) {
+    if (refused == nullptr) return std::string("no pair probe in this replay");
+    const auto why = refused->find(pc);
+    return why == refused->end() ? std::string() : why->second;
+  };
+  const std::string suffix = config.probe == "inst" ? "" : "-" + config.probe;
+  const uint32_t one_in = run.spliced.map.layout.one_in;
+  XT_TRY(const auto tables, emit_table(e, suffix + (one_in == 1 ? "" : fmt::format("-cta1in{}", one_in)),
+                                       trace::instruction_table(table)));
+  config.artefacts.insert(config.artefacts.end(), tables.begin(), tables.end());
+  // The pairs' own table is the one with the times of the dense trace beside it.
+  for (const Pairs& p : pairs_)
+    if (&p.rotation.times == times &&
+        (report_.configs[p.config].artefacts.empty() || run.kind == trace::TraceKind::inst))
+      report_.configs[p.config].artefacts = tables;
   return {};
 }
 

@@ -33,15 +33,18 @@ std::optional<T> number(std::string_view text) {
 std::string Sample::text() const { return one_in == 1 ? "all" : fmt::format("cta:1/{}", one_in); }
 
 Result<std::vector<ProbeKind>> parse_probes(const std::string& text) {
-  if (text == "all") return std::vector{ProbeKind::block, ProbeKind::inst, ProbeKind::pair};
   std::vector<ProbeKind> probes;
+  if (text == "all") {
+    for (const auto& p : instrument::all_probes())
+      if (p.in_all) probes.push_back(p.kind);
+    return probes;
+  }
   for (const std::string& name : split(text, ',')) {
     const auto all = instrument::all_probes();
     const auto row = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.name == name; });
-    if (row == all.end() || row->kind == ProbeKind::count) {
+    if (row == all.end()) {
       std::vector<std::string_view> names{"all"};
-      for (const auto& p : all)
-        if (p.kind != ProbeKind::count) names.push_back(p.name);
+      for (const auto& p : all) names.push_back(p.name);
       return with_hint(bad_input("unknown probe '{}'", name), fmt::format("probes are: {}", fmt::join(names, ", ")));
     }
     if (std::find(probes.begin(), probes.end(), row->kind) == probes.end()) probes.push_back(row->kind);
@@ -55,6 +58,16 @@ Result<Sample> parse_sample(const std::string& text) {
   if (text.starts_with(prefix))
     if (const auto n = number<uint32_t>(std::string_view(text).substr(prefix.size())); n && *n >= 1) return Sample{*n};
   return with_hint(bad_input("unknown sample '{}'", text), "samples are: all, cta:1/N with N from 1");
+}
+
+Status parse_places(const std::vector<std::string>& texts, ReplayOptions& o) {
+  for (const std::string& text : texts) {
+    XT_TRY_STATUS(Place::parse(text));   // by itself, so that parentheses pair up
+    o.at_text += o.at_text.empty() ? text : " or " + text;
+  }
+  if (texts.empty()) return {};
+  XT_TRY(o.at, Place::parse(o.at_text));
+  return {};
 }
 
 Result<BackendChoice> parse_backend(const std::string& text) {

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "instrument/probe.h"
+#include "tools/xtrace/replay/places.h"
 
 namespace xtrace::cli {
 
@@ -26,6 +27,8 @@ struct ReplayOptions {
   std::filesystem::path keep_code;   // where spliced cubins go; empty: nowhere
   std::vector<instrument::ProbeKind> probes;
   std::vector<Sample> samples;
+  std::optional<Place> at;           // for inst, pair and mem; none: everywhere
+  std::string at_text;
   bool compare = false;
   bool quiet = false;
   double budget = 1.05;
@@ -40,6 +43,8 @@ struct ReplayOptions {
 // "all", "block,inst", ...: usage errors list what there is.
 Result<std::vector<instrument::ProbeKind>> parse_probes(const std::string& text);
 Result<Sample> parse_sample(const std::string& text);
+// Several are joined by or; the text of all goes into `o`.
+Status parse_places(const std::vector<std::string>& texts, ReplayOptions& o);
 // "auto", "driver" or "interp".
 Result<BackendChoice> parse_backend(const std::string& text);
 // "0,3-5" as a set of ordinals.

@@ -18,13 +18,16 @@ struct SiteList {
   uint32_t left_out = 0;
 };
 
-// Every instruction of every executed block; over the limit, evenly spread.
+// Every instruction of every executed block, or those at the places asked for; over the limit, evenly spread.
 SiteList executed_sites(const LaunchContext& c, const Counts& counts, uint32_t limit) {
   std::vector<uint32_t> all;
   for (size_t b = 0; b < counts.blocks.size(); ++b) {
     if (counts.blocks[b].warps == 0) continue;
     const wire::Block& block = c.splicer.blocks()[b];
-    for (uint32_t i = 0; i < block.instructions; ++i) all.push_back(block.first_pc + i * trace::inst_bytes);
+    for (uint32_t i = 0; i < block.instructions; ++i) {
+      const uint32_t pc = block.first_pc + i * trace::inst_bytes;
+      if (c.splicer.covers(OrigPc{pc})) all.push_back(pc);
+    }
   }
   std::sort(all.begin(), all.end());
   if (all.size() <= limit) return {all, 0};

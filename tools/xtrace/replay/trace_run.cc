@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "diff/memory_diff.h"
-#include "replay/address_plan.h"
 #include "trace/invariants.h"
 #include "trace/plain_slots.h"
 
@@ -19,9 +17,9 @@ constexpr uint64_t read_ahead = 64ull << 20;       // for larger ones, at a time
 
 trace::TraceKind trace_kind(instrument::ProbeKind probe) {
   switch (probe) {
-    case instrument::ProbeKind::block: return trace::TraceKind::block;
     case instrument::ProbeKind::inst: return trace::TraceKind::inst;
-    default: return trace::TraceKind::pair;
+    case instrument::ProbeKind::pair: return trace::TraceKind::pair;
+    default: return trace::TraceKind::block;
   }
 }
 
@@ -65,23 +63,15 @@ Result<Stored> stored_bytes(const LaunchContext& c, const instrument::Plan& plan
   double most = 0;   // of a record in a chunk
   for (uint32_t b = 0; b < trial.map.blocks.size(); ++b) {
     const wire::Block& block = trial.map.blocks[b];
-    if (counts.blocks[b].warps == 0) continue;
+    const uint32_t chunked = c.splicer.record_bytes(plan.probe, b);
+    if (counts.blocks[b].warps == 0 || chunked == 0) continue;
     const double record = static_cast<double>(block.record_bytes) / static_cast<double>(1 + block.chain.size());
-    most = std::max(most, record / c.splicer.record_bytes(plan.probe, b));
+    most = std::max(most, record / chunked);
   }
   const uint32_t entry = stored.without_entry ? c.splicer.record_bytes(plan.probe, 0) : 0;
   for (uint32_t b : counted)
     stored.bytes.push_back(static_cast<uint32_t>(std::min(std::ceil((b - std::min(b, entry)) * most), static_cast<double>(~0u))));
   return stored;
-}
-
-std::string first_loss(const trace::LossCounts& losses) {
-  for (const trace::LossInfo& info : trace::all_losses()) {
-    const auto& row = losses.row(info.loss);
-    if (row.occurrences != 0 && info.severity != trace::LossSeverity::note)
-      return fmt::format("{} of {}, first in warp {}", row.occurrences, info.name, row.first_warp);
-  }
-  return {};
 }
 
 void add_invariants(const trace::InvariantResult& result, diff::SemanticEvidence& e) {
@@ -159,94 +149,6 @@ trace::DeviceReader TraceBuffer::reader() {
   };
 }
 
-void add_clean_facts(const LaunchContext& c, diff::SemanticEvidence& e) {
-  e.clean_replays = c.reference.replays;
-  if (c.reference.has_recorded_after) {
-    e.clean_against_recorded =
-        c.reference.matches_recorded_after ? diff::OutputMatch::equal : diff::OutputMatch::diverged;
-    if (!c.reference.mismatches.empty()) {
-      const replay::Mismatch& m = c.reference.mismatches[0];
-      e.clean_against_recorded_text = fmt::format("{} offset {:#x}: expected {:#04x}, found {:#04x} ({} bytes differ)",
-                                                  replay::describe(m.region, c.launch.record.regions[m.region]), m.offset,
-                                                  static_cast<int>(m.expected), static_cast<int>(m.found), m.bytes);
-    }
-  }
-  uint64_t written = 0, unstable = 0;
-  for (size_t r = 0; r < c.launch.before.size(); ++r) {
-    if (!c.reference.written[r]) continue;
-    replay::for_each_difference(c.launch.before[r], c.reference.output[r], [&](const replay::ByteRange& range) {
-      written += range.end - range.begin;
-      return true;
-    });
-    unstable += c.reference.ignored(r).bytes();
-  }
-  e.written_bytes = std::max(written, unstable);
-  e.written_stable_bytes = e.written_bytes - unstable;
-}
-
-namespace {
-
-Result<diff::MemoryDiff> compare(const LaunchContext& c, const std::vector<Bytes>& regions) {
-  std::vector<ByteView> reference, actual;
-  std::vector<diff::UnstableRanges> unstable;
-  for (size_t r = 0; r < regions.size(); ++r) {
-    reference.push_back(c.reference.output_of(c.launch, r));
-    actual.push_back(regions[r]);
-    diff::UnstableRanges ranges;
-    const replay::ByteRanges ignored = c.reference.ignored(r);
-    for (const replay::ByteRange& b : ignored.ranges()) ranges.push_back({b.begin, b.end - b.begin});
-    unstable.push_back(std::move(ranges));
-  }
-  return diff::compare_memory(reference, actual, unstable);
-}
-
-}  // namespace
-
-Status compare_now(LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e) {
-  XT_TRY(const std::vector<Bytes> regions, c.backend.read_regions(module));
-  XT_TRY(diff::MemoryDiff d, compare(c, regions));
-  for (bool more = true; more && d.differing_outside != 0;) {
-    XT_TRY(more, replay::replay_once_more(c.backend, c.launch, c.reference));
-    XT_TRY(d, compare(c, regions));
-  }
-  const diff::OutputMatch found = d.equal()           ? diff::OutputMatch::equal
-                                  : d.unstable_only() ? diff::OutputMatch::unstable_only
-                                                      : diff::OutputMatch::diverged;
-  // Over several replays of one configuration the worst stands.
-  if (found <= e.output && e.output != diff::OutputMatch::not_compared) return {};
-  e.output = found;
-  if (d.first) e.output_text = d.first->text();
-  return {};
-}
-
-diff::SpatialEvidence space_of(const LaunchContext& c, const instrument::SpliceReport& splice,
-                               const replay::Resources& clean, const replay::Resources& probed, uint64_t trace_bytes) {
-  diff::SpatialEvidence s;
-  s.registers_before = clean.registers;
-  s.registers_after = probed.registers;
-  s.ctas_per_sm_before = clean.ctas_per_sm;
-  s.ctas_per_sm_after = probed.ctas_per_sm;
-  s.local_bytes_before = clean.local_bytes;
-  s.local_bytes_after = probed.local_bytes;
-  s.shared_bytes_before = clean.static_shared_bytes;
-  s.shared_bytes_after = probed.static_shared_bytes;
-  s.code_bytes_before = splice.original_code_bytes;
-  s.code_bytes_after = splice.new_code_bytes;
-  s.trace_bytes = trace_bytes;
-  for (const bundle::Region& r : c.launch.record.regions) s.kernel_bytes += r.size;
-  return s;
-}
-
-std::vector<diff::LossCount> losses_of(const trace::LossCounts& losses) {
-  std::vector<diff::LossCount> out;
-  for (const trace::LossInfo& info : trace::all_losses()) {
-    const auto& row = losses.row(info.loss);
-    if (row.occurrences != 0)
-      out.push_back({std::string(info.name), std::string(trace::name_of(info.severity)), row.occurrences, row.bytes});
-  }
-  return out;
-}
-
 namespace {
 
 Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKind probe, uint32_t one_in, uint32_t seed,
@@ -293,13 +195,10 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
                                      }));
   diff::SemanticEvidence& e = run->semantics;
   add_invariants(invariants.result(), e);
-  XT_TRY(const trace::CountComparison path,
-         trace::compare_counts(run->map, counts.blocks, run->aggregate->blocks()));
-  e.path = path.equal ? diff::PathMatch::equal : counts.stable ? diff::PathMatch::differs : diff::PathMatch::unstable;
-  e.path_text = path.text();
-  e.lost = run->summary.losses.count(trace::LossSeverity::lost);
-  e.distrusted = run->summary.losses.count(trace::LossSeverity::distrust);
-  e.losses_text = first_loss(run->summary.losses);
+  XT_TRY_STATUS(compare_path(run->map, counts, run->aggregate->blocks(), e));
+  run->records = run->summary.records;
+  run->losses = run->summary.losses;
+  add_losses(run->losses, e);
   run->space = space_of(c, run->spliced.report, clean, resources,
                         view.stored_bytes != 0 ? view.stored_bytes : run->summary.bytes_written);
   return run;
@@ -310,7 +209,8 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
 Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::ProbeKind probe, uint32_t one_in,
                                              uint32_t seed, const Counts& counts, bool compare,
                                              const replay::Resources& clean) {
-  return run_with(c, probe, one_in, seed, counts, compare, clean, short_index_bits(c, counts));
+  const bool may_be_short = probe == instrument::ProbeKind::block || probe == instrument::ProbeKind::inst;
+  return run_with(c, probe, one_in, seed, counts, compare, clean, may_be_short ? short_index_bits(c, counts) : 0);
 }
 
 }  // namespace xtrace::cli

@@ -6,11 +6,10 @@
 #include <optional>
 #include <string>
 
-#include "diff/evidence.h"
-#include "diff/report.h"
 #include "instrument/slot_plan.h"
 #include "tools/xtrace/replay/counting.h"
 #include "tools/xtrace/replay/options.h"
+#include "tools/xtrace/replay/probe_run.h"
 #include "trace/aggregate.h"
 #include "trace/plain_slots.h"
 
@@ -31,9 +30,10 @@ class TraceBuffer {
   Status clear(bool slots_too);               // before each decoded launch
   // The records that code with this map wrote, for decode(). Valid while the buffer is, until the next clear().
   Result<trace::RecordView> view(const wire::AddressMap& map);
+  trace::DeviceReader reader();               // reads ahead in large pieces
+  std::span<const wire::SlotEntry> entries() const { return plan_.entries; }
 
  private:
-  trace::DeviceReader reader();               // reads ahead in large pieces
   explicit TraceBuffer(replay::Backend& backend) : backend_(backend) {}
   replay::Backend& backend_;
   instrument::SlotPlan plan_;
@@ -42,17 +42,13 @@ class TraceBuffer {
   Bytes ahead_;
 };
 
-struct TraceRun {
+struct TraceRun : ProbeRun {
   std::unique_ptr<TraceBuffer> buffer;
-  instrument::Spliced spliced;
-  replay::ModuleHandle module = 0;            // stays loaded for timing
   trace::TraceKind kind = trace::TraceKind::block;
   std::optional<trace::Aggregate> aggregate;
   trace::DecodeSummary summary;
   wire::AddressMap map;                       // as the decoded records see it
   uint64_t doubtful_clocks = 0;               // trace::RecordView
-  diff::SemanticEvidence semantics;
-  diff::SpatialEvidence space;
 };
 
 // Splices, loads, runs and decodes. `counts` are those of the same sample. Fails only where the run says nothing about
@@ -60,14 +56,5 @@ struct TraceRun {
 Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::ProbeKind probe, uint32_t one_in,
                                              uint32_t seed, const Counts& counts, bool compare,
                                              const replay::Resources& clean);
-
-// Facts about clean replays and recording, for every configuration's evidence: after its last compare_now().
-void add_clean_facts(const LaunchContext& c, diff::SemanticEvidence& e);
-// Compares outputs now in memory with the reference, into `e`. Where they differ the reference is made from more clean
-// replays, which leave their own outputs in memory.
-Status compare_now(LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e);
-diff::SpatialEvidence space_of(const LaunchContext& c, const instrument::SpliceReport& splice,
-                               const replay::Resources& clean, const replay::Resources& probed, uint64_t trace_bytes);
-std::vector<diff::LossCount> losses_of(const trace::LossCounts& losses);
 
 }  // namespace xtrace::cli

@@ -1,0 +1,54 @@
+#include <gtest/gtest.h>
+
+#include "tools/xtrace/replay/options.h"
+
+namespace xtrace::cli {
+namespace {
+
+PlaceFacts load() {
+  return {0x120, 3, "LDG.E.64", {"memory", "load", "global"}, "sgemm.cu", 15, "_Z5sgemmiPf", "sgemm(int, float*)"};
+}
+
+TEST(Places, HoldForAnInstruction) {
+  const PlaceFacts f = load();
+  for (const char* yes :
+       {"op:LDG", "op:LDG.E.64", "op:LD*", "op:*64", "class:load", "class:global", "line:sgemm.cu", "line:sgemm.cu:15",
+        "line:*.cu:10-20", "func:_Z5sgemmiPf", "func:sgemm*", "block:3", "block:0-3", "pc:0x120", "pc:288", "pc:0x100-0x1ff",
+        "not op:STG", "not not op:LDG", "op:STG or op:LDG", "op:LDG and class:load", "op:STG and op:LDG or block:3",
+        "block:3 or op:STG and op:LDG", "(op:STG or op:LDG) and not block:4", "( op:LDG )"})
+    EXPECT_TRUE(Place::parse(yes)->holds(f)) << yes;
+  for (const char* no : {"op:LDG.E", "op:LD", "op:STG*", "class:store", "class:shared", "line:sgemm.cu:16", "line:other.cu:15",
+                         "func:sgemm", "block:4-9", "pc:0x121-0x1ff", "not op:LDG", "op:LDG and not class:load",
+                         "(block:3 or op:STG) and op:STG", "not (op:STG or op:LDG)"})
+    EXPECT_FALSE(Place::parse(no)->holds(f)) << no;
+  PlaceFacts unknown = f;
+  unknown.file.clear();
+  unknown.line = 0;
+  EXPECT_FALSE(Place::parse("line:sgemm.cu")->holds(unknown));
+}
+
+TEST(Places, WhatIsNotUnderstoodIsNamed) {
+  for (const char* wrong : {"", "op", "op:", "kind:load", "class:loads", "op:LDG op:STG", "op:LDG and", "(op:LDG", "op:LDG)", "not",
+                            "block:x", "block:5-3", "pc:0x", "line:a.cu:x", "and op:LDG"}) {
+    const auto r = Place::parse(wrong);
+    ASSERT_FALSE(r) << wrong;
+    EXPECT_EQ(r.error().kind, ErrorKind::bad_input);
+    EXPECT_NE(r.error().hint.find("class:load"), std::string::npos);
+  }
+  EXPECT_NE(Place::parse("class:loads").error().message.find("'class:loads'"), std::string::npos);
+  EXPECT_NE(Place::parse("op:LDG and").error().message.find("the end"), std::string::npos);
+}
+
+TEST(Places, SeveralAreJoinedByOr) {
+  ReplayOptions o;
+  ASSERT_TRUE(parse_places({"op:STG", "block:3"}, o));
+  EXPECT_TRUE(o.at->holds(load()));
+  EXPECT_EQ(o.at_text, "op:STG or block:3");
+  ReplayOptions none;
+  ASSERT_TRUE(parse_places({}, none));
+  EXPECT_FALSE(none.at);
+  EXPECT_FALSE(parse_places({"(op:STG", "op:LDG)"}, o));
+}
+
+}  // namespace
+}  // namespace xtrace::cli

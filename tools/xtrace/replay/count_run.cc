@@ -1,0 +1,51 @@
+#include "tools/xtrace/replay/count_run.h"
+
+#include "instrument/slot_plan.h"
+#include "trace/aggregate.h"
+
+namespace xtrace::cli {
+
+CountRun::~CountRun() {
+  if (buffer.value != 0) (void)backend.release(buffer);
+}
+
+Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts,
+                                              bool compare, const replay::Resources& clean) {
+  auto run = std::make_unique<CountRun>(c.backend);
+  const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
+  instrument::SlotPlan plan = instrument::plan_counters(c.warps, blocks);
+  XT_TRY(run->buffer, c.backend.allocate(plan.total_bytes, "block counters"));
+  instrument::place(plan, run->buffer.value);
+  XT_TRY(run->spliced, c.splicer.splice({instrument::ProbeKind::count, {}, one_in, seed, {}, {}}, plan.layout));
+  XT_TRY(run->module, c.backend.load(run->spliced.cubin));
+  XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
+  XT_TRY_STATUS(c.backend.fill(run->buffer, plan.total_bytes, 0));
+  XT_TRY_STATUS(run_restored(c.backend, run->module));
+  if (compare) XT_TRY_STATUS(compare_now(c, run->module, run->semantics));
+  add_clean_facts(c, run->semantics);
+  const uint64_t counters = blocks * sizeof(wire::BlockCount);
+  XT_TRY(const Bytes bytes, c.backend.read(DevPtr{plan.layout.counters}, counters));
+  XT_CHECK(bytes.size() == counters, "a buffer that was read whole");
+  run->blocks.resize(blocks);
+  std::memcpy(run->blocks.data(), bytes.data(), counters);
+  for (wire::Block& b : run->spliced.map.blocks) b.record_bytes = wire::chunk_bytes;   // every block has counters
+  XT_TRY_STATUS(compare_path(run->spliced.map, counts, run->blocks, run->semantics));
+  run->semantics.invariants = diff::Invariants::not_applicable;   // counts are no sequence
+  run->space = space_of(c, run->spliced.report, clean, resources, counters);
+  for (const wire::BlockCount& b : run->blocks) run->records += b.warps;
+  return run;
+}
+
+Status emit_count(const EmitContext& e, const CountRun& run, diff::ConfigReport& config) {
+  trace::Aggregate aggregate(run.spliced.map, trace::TraceKind::block);
+  aggregate.set_counts(run.blocks);
+  trace::TableSources table;
+  table.map = &run.spliced.map;
+  table.counts = &aggregate;
+  table.sass = [&](uint32_t pc) { return e.c.splicer.text(OrigPc{pc}); };
+  table.source = [&](uint32_t pc) { return source_at(e.sources, pc); };
+  const std::vector<trace::InstructionRow> rows = trace::instruction_table(table);
+  return emit_own_table(e, config, trace::render_counts(rows), trace::render_csv(rows), trace::render_json(rows));
+}
+
+}  // namespace xtrace::cli

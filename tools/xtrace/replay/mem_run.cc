@@ -1,0 +1,114 @@
+#include "tools/xtrace/replay/mem_run.h"
+
+#include <algorithm>
+
+#include "trace/trace_file.h"
+
+namespace xtrace::cli {
+namespace {
+
+constexpr size_t most_rows = 40;   // in the report for people; the files hold all
+
+// Each of the not covered instructions that was executed, or may have been.
+std::vector<std::string> not_covered(const LaunchContext& c, const Counts& counts) {
+  std::vector<std::string> out;
+  for (const auto& [pc, reason] : c.splicer.not_covered()) {
+    bool executed = false;
+    for (size_t b = 0; b < counts.blocks.size(); ++b) {
+      const wire::Block& block = c.splicer.blocks()[b];
+      const bool inside = pc.value >= block.first_pc && pc.value - block.first_pc < block.instructions * trace::inst_bytes;
+      executed |= inside && counts.blocks[b].warps != 0;
+    }
+    if (executed) out.push_back(fmt::format("{} at {:#x}: {}", c.splicer.text(pc), pc.value, reason));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<trace::MemoryRange> memory_of(const bundle::LaunchRecord& launch) {
+  std::vector<trace::MemoryRange> memory;
+  for (const bundle::Region& r : launch.regions)
+    if (r.size != 0) memory.push_back({r.address.value, r.address.value + r.size});
+  std::sort(memory.begin(), memory.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  return memory;
+}
+
+std::optional<uint32_t> memory_high(const bundle::LaunchRecord& launch) {
+  const std::vector<trace::MemoryRange> memory = memory_of(launch);
+  if (memory.empty()) return std::nullopt;
+  const uint64_t high = memory.front().begin >> 32;
+  for (const trace::MemoryRange& r : memory)
+    if (r.begin >> 32 != high || (r.end - 1) >> 32 != high) return std::nullopt;
+  return static_cast<uint32_t>(high);
+}
+
+Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts,
+                                              bool compare, const replay::Resources& clean) {
+  if (!counts.stable)
+    return with_hint(unsupported("two counting replays took different paths: the size of its address records is not known"),
+                     "use count, block or inst");
+  XT_TRY_STATUS(check_bytes(c, counts, instrument::ProbeKind::mem, counts.mem_bytes));
+  auto run = std::make_unique<MemRun>();
+  instrument::RecordForm form;
+  form.lines = true;
+  XT_TRY(run->buffer, TraceBuffer::create(c.backend, counts.mem_bytes, c.splicer.largest_record(instrument::ProbeKind::mem),
+                                          false, form));
+  XT_TRY(run->spliced,
+         c.splicer.splice({instrument::ProbeKind::mem, {}, one_in, seed, {}, {}}, run->buffer->layout()));
+  XT_TRY(run->module, c.backend.load(run->spliced.cubin));
+  XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
+  XT_TRY_STATUS(run->buffer->clear(true));
+  XT_TRY_STATUS(run_restored(c.backend, run->module));
+  diff::SemanticEvidence& e = run->semantics;
+  if (compare) XT_TRY_STATUS(compare_now(c, run->module, e));
+  add_clean_facts(c, e);
+
+  trace::MemAnalysis analysis(run->spliced.map, memory_of(c.launch.record));
+  const std::vector<uint64_t> counted(counts.mem_bytes.begin(), counts.mem_bytes.end());
+  XT_TRY(const trace::DecodeSummary summary,
+         trace::decode_mem(run->spliced.map, run->buffer->reader(), run->buffer->entries(), counted, analysis));
+  run->records = summary.records;
+  run->losses = summary.losses;
+  run->accesses = analysis.accesses();
+  run->not_covered = not_covered(c, counts);
+  XT_TRY_STATUS(compare_path(run->spliced.map, counts, analysis.blocks(), e));
+  add_losses(summary.losses, e);
+  e.invariant_violations = analysis.impossible();
+  e.invariants = analysis.impossible() == 0 ? diff::Invariants::hold : diff::Invariants::violated;
+  e.invariants_text = analysis.impossible() == 0 ? fmt::format("{} addresses aligned, in memory of the launch", analysis.checked())
+                                                 : analysis.first_impossible();
+  run->space = space_of(c, run->spliced.report, clean, resources, summary.bytes_written);
+  return run;
+}
+
+Status emit_mem(const EmitContext& e, MemRun& run, diff::ConfigReport& config) {
+  const std::string name = stem_of(e, config);
+  XT_TRY(const trace::TraceMeta meta, trace_meta(e, config, trace::TraceKind::mem, run.spliced.map));
+  XT_TRY(const auto path, trace_path(e, name + ".xtrace"));
+  XT_TRY_STATUS(run_again(e, run.module, *run.buffer));
+  XT_TRY(const auto file, trace::TraceFileWriter::create(path, meta));
+  XT_TRY(const trace::DecodeSummary summary,
+         trace::decode_mem(run.spliced.map, run.buffer->reader(), run.buffer->entries(), {}, file->mem()));
+  if (summary.records != run.records || !summary.losses.none())
+    return device("the replay for the trace file recorded {} events, the judged one {}: nothing was written", summary.records,
+                  run.records);
+  XT_TRY_STATUS(file->finish(summary));
+  config.artefacts.push_back({"trace", path.string()});
+
+  std::vector<trace::AccessRow> rows;
+  for (size_t k = 0; k < run.accesses.size(); ++k) {
+    const wire::Access& a = run.spliced.map.accesses[k];
+    if (run.accesses[k].executions == 0) continue;
+    rows.push_back({a, run.accesses[k], e.c.splicer.text(OrigPc{a.pc}), source_at(e.sources, a.pc)});
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.access.pc < b.access.pc; });
+  XT_TRY_STATUS(emit_own_table(e, config, trace::render_text(rows), trace::render_csv(rows), trace::render_json(rows)));
+  const size_t more = rows.size() - std::min(rows.size(), most_rows);
+  rows.resize(rows.size() - more);
+  config.table_text = trace::render_text(rows);
+  if (more != 0) config.table_text += fmt::format("{} more in the files of the table\n", more);
+  return {};
+}
+
+}  // namespace xtrace::cli

@@ -1,0 +1,27 @@
+// `mem`: addresses of every memory access, and what they cost: sectors and wavefronts.
+#pragma once
+
+#include "tools/xtrace/replay/emit.h"
+#include "tools/xtrace/replay/trace_run.h"
+#include "trace/mem_analysis.h"
+
+namespace xtrace::cli {
+
+struct MemRun : ProbeRun {
+  std::unique_ptr<TraceBuffer> buffer;
+  std::vector<trace::AccessStats> accesses;   // as spliced.map.accesses
+  std::vector<std::string> not_covered;       // "UTMALDG.2D ... at 0x120: why"
+};
+
+// The memory that a launch was recorded with, in order of address.
+std::vector<trace::MemoryRange> memory_of(const bundle::LaunchRecord& launch);
+// LaunchShape::memory_high: set when all of that has one high word.
+std::optional<uint32_t> memory_high(const bundle::LaunchRecord& launch);
+
+Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts,
+                                              bool compare, const replay::Resources& clean);
+
+// The trace file, the table's files, and the table in `config`. Runs the probe once more, as emit_trace() does.
+Status emit_mem(const EmitContext& e, MemRun& run, diff::ConfigReport& config);
+
+}  // namespace xtrace::cli

@@ -1,0 +1,187 @@
+#include "tools/xtrace/replay/places.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace xtrace::cli {
+namespace {
+
+constexpr std::array<std::string_view, 10> class_names = {"load",   "store",   "atomic", "async", "memory",
+                                                          "global", "generic", "shared", "local", "branch"};
+
+// '*' stands for any run of characters.
+bool matches(std::string_view pattern, std::string_view text) {
+  if (pattern.empty()) return text.empty();
+  if (pattern[0] != '*') return !text.empty() && pattern[0] == text[0] && matches(pattern.substr(1), text.substr(1));
+  for (size_t n = 0; n <= text.size(); ++n)
+    if (matches(pattern.substr(1), text.substr(n))) return true;
+  return false;
+}
+
+struct Range {
+  uint32_t first = 0, last = ~0u;
+  bool has(uint32_t n) const { return n >= first && n <= last; }
+};
+
+std::optional<uint32_t> number(std::string_view text) {
+  const bool hex = text.starts_with("0x");
+  if (hex) text.remove_prefix(2);
+  uint32_t v = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v, hex ? 16 : 10);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return v;
+}
+std::optional<Range> range(std::string_view text) {
+  const size_t dash = text.find('-');
+  const auto first = number(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : number(text.substr(dash + 1));
+  if (!first || !last || *last < *first) return std::nullopt;
+  return Range{*first, *last};
+}
+
+// Words, and parentheses by themselves.
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  std::string word;
+  const auto end = [&] {
+    if (!word.empty()) words.push_back(std::move(word));
+    word.clear();
+  };
+  for (char c : text) {
+    if (c == ' ' || c == '(' || c == ')') end();
+    if (c == '(' || c == ')') words.emplace_back(1, c);
+    if (c != ' ' && c != '(' && c != ')') word += c;
+  }
+  end();
+  return words;
+}
+
+}  // namespace
+
+struct Place::Node {
+  enum class Kind { all_of, any_of, none_of, op, cls, line, func, block, pc } kind = Kind::any_of;
+  std::vector<Node> of;
+  std::string text;     // op, cls, func, line's file
+  Range range;          // line, block, pc
+
+  bool holds(const PlaceFacts& f) const {
+    const auto each = [&](const Node& n) { return n.holds(f); };
+    switch (kind) {
+      case Kind::all_of: return std::all_of(of.begin(), of.end(), each);
+      case Kind::any_of: return std::any_of(of.begin(), of.end(), each);
+      case Kind::none_of: return std::none_of(of.begin(), of.end(), each);
+      case Kind::op: return matches(text, f.opcode) || matches(text, f.opcode.substr(0, f.opcode.find('.')));
+      case Kind::cls: return std::find(f.classes.begin(), f.classes.end(), text) != f.classes.end();
+      case Kind::line: return matches(text, f.file) && range.has(f.line);
+      case Kind::func: return matches(text, f.function) || matches(text, f.function_text);
+      case Kind::block: return range.has(f.block);
+      case Kind::pc: return range.has(f.pc);
+    }
+    return false;
+  }
+};
+
+namespace {
+
+using Node = Place::Node;
+
+class Parser {
+ public:
+  explicit Parser(std::vector<std::string> words) : words_(std::move(words)) {}
+
+  Result<Node> run() {
+    XT_TRY(Node node, any_of());
+    if (at_ != words_.size()) return wrong("and, or, or the end");
+    return node;
+  }
+
+ private:
+  tl::unexpected<Error> wrong(std::string_view expected) const {
+    return with_hint(bad_input("--at: expected {}, found {}", expected,
+                               at_ < words_.size() ? "'" + words_[at_] + "'" : std::string("the end")),
+                     "places are op:LDG* class:load line:file.cu:15-20 func:name block:3 pc:0x120-0x1ff, joined by and, or, not, ( )");
+  }
+  bool take(std::string_view word) {
+    const bool found = at_ < words_.size() && words_[at_] == word;
+    at_ += found;
+    return found;
+  }
+
+  Result<Node> any_of() { return list("or", Node::Kind::any_of, &Parser::all_of); }
+  Result<Node> all_of() { return list("and", Node::Kind::all_of, &Parser::factor); }
+  Result<Node> list(std::string_view word, Node::Kind kind, Result<Node> (Parser::*one)()) {
+    Node node;
+    node.kind = kind;
+    do {
+      XT_TRY(Node next, (this->*one)());
+      node.of.push_back(std::move(next));
+    } while (take(word));
+    return node;
+  }
+  Result<Node> factor() {
+    if (take("not")) {
+      Node node;
+      node.kind = Node::Kind::none_of;
+      XT_TRY(Node inner, factor());
+      node.of.push_back(std::move(inner));
+      return node;
+    }
+    if (take("(")) {
+      XT_TRY(Node inner, any_of());
+      if (!take(")")) return wrong("')'");
+      return inner;
+    }
+    return place();
+  }
+
+  Result<Node> place() {
+    if (at_ == words_.size()) return wrong("a place");
+    const std::string& word = words_[at_];
+    const size_t colon = word.find(':');
+    const std::string key = word.substr(0, colon);
+    std::string value = colon == std::string::npos ? "" : word.substr(colon + 1);
+    constexpr std::pair<std::string_view, Node::Kind> keys[] = {
+        {"op", Node::Kind::op},     {"class", Node::Kind::cls},   {"line", Node::Kind::line},
+        {"func", Node::Kind::func}, {"block", Node::Kind::block}, {"pc", Node::Kind::pc}};
+    const auto* row = std::find_if(std::begin(keys), std::end(keys), [&](const auto& k) { return k.first == key; });
+    if (row == std::end(keys) || value.empty()) return wrong("a place");
+    Node node;
+    node.kind = row->second;
+    if (node.kind == Node::Kind::block || node.kind == Node::Kind::pc) {
+      const auto r = range(value);
+      if (!r) return wrong("a number, or two with a - between them,");
+      node.range = *r;
+    } else {
+      if (const size_t at = value.rfind(':'); node.kind == Node::Kind::line && at != std::string::npos) {
+        const auto r = range(std::string_view(value).substr(at + 1));
+        if (!r) return wrong("line:FILE:N or line:FILE:N-M");
+        node.range = *r;
+        value.resize(at);
+      }
+      if (node.kind == Node::Kind::cls && std::find(class_names.begin(), class_names.end(), value) == class_names.end())
+        return wrong(fmt::format("class: and one of {}", fmt::join(class_names, ", ")));
+      node.text = value;
+    }
+    ++at_;
+    return node;
+  }
+
+  std::vector<std::string> words_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+Result<Place> Place::parse(const std::string& text) {
+  XT_TRY(Node node, Parser(words_of(text)).run());
+  Place place;
+  place.root_ = std::make_shared<const Node>(std::move(node));
+  return place;
+}
+
+bool Place::holds(const PlaceFacts& facts) const { return root_->holds(facts); }
+
+}  // namespace xtrace::cli

@@ -1,0 +1,43 @@
+// `--at`: which instructions inst, pair and mem look at.
+//
+//   expression := term { or term }      term := factor { and factor }      factor := not factor | ( expression ) | place
+//
+//   op:LDG  op:LDG.E.64  op:LD*         opcode: as printed, up to its first dot, or with * for anything
+//   class:load                          load, store, atomic, async, memory, global, generic, shared, local, branch
+//   line:sgemm.cu  line:sgemm.cu:15  line:sgemm.cu:15-20
+//   func:device_*                       function that holds the instruction, mangled or not
+//   block:3  block:3-7                  as in traces and tables
+//   pc:0x120  pc:0x120-0x1ff
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace xtrace::cli {
+
+// What an instruction is asked for.
+struct PlaceFacts {
+  uint32_t pc = 0, block = 0;
+  std::string opcode;                      // "LDG.E.64"
+  std::vector<std::string_view> classes;
+  std::string file;                        // "sgemm.cu"; empty: not known
+  uint32_t line = 0;
+  std::string function, function_text;     // mangled, demangled
+};
+
+class Place {
+ public:
+  // bad_input: names the word that was not understood, and what could stand there.
+  static Result<Place> parse(const std::string& text);
+  bool holds(const PlaceFacts& facts) const;
+
+  struct Node;
+
+ private:
+  std::shared_ptr<const Node> root_;
+};
+
+}  // namespace xtrace::cli

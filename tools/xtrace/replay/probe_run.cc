@@ -1,0 +1,121 @@
+#include "tools/xtrace/replay/probe_run.h"
+
+#include <algorithm>
+
+#include "diff/memory_diff.h"
+#include "replay/address_plan.h"
+#include "trace/aggregate.h"
+
+namespace xtrace::cli {
+namespace {
+
+std::string first_loss(const trace::LossCounts& losses) {
+  for (const trace::LossInfo& info : trace::all_losses()) {
+    const auto& row = losses.row(info.loss);
+    if (row.occurrences != 0 && info.severity != trace::LossSeverity::note)
+      return fmt::format("{} of {}, first in warp {}", row.occurrences, info.name, row.first_warp);
+  }
+  return {};
+}
+
+Result<diff::MemoryDiff> compare(const LaunchContext& c, const std::vector<Bytes>& regions) {
+  std::vector<ByteView> reference, actual;
+  std::vector<diff::UnstableRanges> unstable;
+  for (size_t r = 0; r < regions.size(); ++r) {
+    reference.push_back(c.reference.output_of(c.launch, r));
+    actual.push_back(regions[r]);
+    diff::UnstableRanges ranges;
+    const replay::ByteRanges ignored = c.reference.ignored(r);
+    for (const replay::ByteRange& b : ignored.ranges()) ranges.push_back({b.begin, b.end - b.begin});
+    unstable.push_back(std::move(ranges));
+  }
+  return diff::compare_memory(reference, actual, unstable);
+}
+
+}  // namespace
+
+void add_clean_facts(const LaunchContext& c, diff::SemanticEvidence& e) {
+  e.clean_replays = c.reference.replays;
+  if (c.reference.has_recorded_after) {
+    e.clean_against_recorded =
+        c.reference.matches_recorded_after ? diff::OutputMatch::equal : diff::OutputMatch::diverged;
+    if (!c.reference.mismatches.empty()) {
+      const replay::Mismatch& m = c.reference.mismatches[0];
+      e.clean_against_recorded_text = fmt::format("{} offset {:#x}: expected {:#04x}, found {:#04x} ({} bytes differ)",
+                                                  replay::describe(m.region, c.launch.record.regions[m.region]), m.offset,
+                                                  static_cast<int>(m.expected), static_cast<int>(m.found), m.bytes);
+    }
+  }
+  uint64_t written = 0, unstable = 0;
+  for (size_t r = 0; r < c.launch.before.size(); ++r) {
+    if (!c.reference.written[r]) continue;
+    replay::for_each_difference(c.launch.before[r], c.reference.output[r], [&](const replay::ByteRange& range) {
+      written += range.end - range.begin;
+      return true;
+    });
+    unstable += c.reference.ignored(r).bytes();
+  }
+  e.written_bytes = std::max(written, unstable);
+  e.written_stable_bytes = e.written_bytes - unstable;
+}
+
+Status compare_now(LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e) {
+  XT_TRY(const std::vector<Bytes> regions, c.backend.read_regions(module));
+  XT_TRY(diff::MemoryDiff d, compare(c, regions));
+  for (bool more = true; more && d.differing_outside != 0;) {
+    XT_TRY(more, replay::replay_once_more(c.backend, c.launch, c.reference));
+    XT_TRY(d, compare(c, regions));
+  }
+  const diff::OutputMatch found = d.equal()           ? diff::OutputMatch::equal
+                                  : d.unstable_only() ? diff::OutputMatch::unstable_only
+                                                      : diff::OutputMatch::diverged;
+  // Over several replays of one configuration the worst stands.
+  if (found <= e.output && e.output != diff::OutputMatch::not_compared) return {};
+  e.output = found;
+  if (d.first) e.output_text = d.first->text();
+  return {};
+}
+
+diff::SpatialEvidence space_of(const LaunchContext& c, const instrument::SpliceReport& splice,
+                               const replay::Resources& clean, const replay::Resources& probed, uint64_t trace_bytes) {
+  diff::SpatialEvidence s;
+  s.registers_before = clean.registers;
+  s.registers_after = probed.registers;
+  s.ctas_per_sm_before = clean.ctas_per_sm;
+  s.ctas_per_sm_after = probed.ctas_per_sm;
+  s.local_bytes_before = clean.local_bytes;
+  s.local_bytes_after = probed.local_bytes;
+  s.shared_bytes_before = clean.static_shared_bytes;
+  s.shared_bytes_after = probed.static_shared_bytes;
+  s.code_bytes_before = splice.original_code_bytes;
+  s.code_bytes_after = splice.new_code_bytes;
+  s.trace_bytes = trace_bytes;
+  for (const bundle::Region& r : c.launch.record.regions) s.kernel_bytes += r.size;
+  return s;
+}
+
+std::vector<diff::LossCount> losses_of(const trace::LossCounts& losses) {
+  std::vector<diff::LossCount> out;
+  for (const trace::LossInfo& info : trace::all_losses()) {
+    const auto& row = losses.row(info.loss);
+    if (row.occurrences != 0)
+      out.push_back({std::string(info.name), std::string(trace::name_of(info.severity)), row.occurrences, row.bytes});
+  }
+  return out;
+}
+
+Status compare_path(const wire::AddressMap& map, const Counts& counts, std::span<const wire::BlockCount> traced,
+                    diff::SemanticEvidence& e) {
+  XT_TRY(const trace::CountComparison path, trace::compare_counts(map, counts.blocks, traced));
+  e.path = path.equal ? diff::PathMatch::equal : counts.stable ? diff::PathMatch::differs : diff::PathMatch::unstable;
+  e.path_text = path.text();
+  return {};
+}
+
+void add_losses(const trace::LossCounts& losses, diff::SemanticEvidence& e) {
+  e.lost = losses.count(trace::LossSeverity::lost);
+  e.distrusted = losses.count(trace::LossSeverity::distrust);
+  e.losses_text = first_loss(losses);
+}
+
+}  // namespace xtrace::cli

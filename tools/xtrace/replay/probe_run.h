@@ -1,0 +1,35 @@
+// One probe at one sampling rate, replayed: what was spliced, what was seen, and its module, which stays loaded for timing.
+#pragma once
+
+#include <string>
+
+#include "diff/report.h"
+#include "tools/xtrace/replay/counting.h"
+#include "trace/decode.h"
+
+namespace xtrace::cli {
+
+struct ProbeRun {
+  virtual ~ProbeRun() = default;
+  instrument::Spliced spliced;
+  replay::ModuleHandle module = 0;
+  uint64_t records = 0;
+  trace::LossCounts losses;
+  diff::SemanticEvidence semantics;
+  diff::SpatialEvidence space;
+};
+
+// Facts about clean replays and recording, for every configuration's evidence: after its last compare_now().
+void add_clean_facts(const LaunchContext& c, diff::SemanticEvidence& e);
+// Compares outputs now in memory with the reference, into `e`. Where they differ the reference is made from more clean
+// replays, which leave their own outputs in memory.
+Status compare_now(LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e);
+// What `counted` (a counting replay of the same sample) and the trace say of each block.
+Status compare_path(const wire::AddressMap& map, const Counts& counts, std::span<const wire::BlockCount> traced,
+                    diff::SemanticEvidence& e);
+void add_losses(const trace::LossCounts& losses, diff::SemanticEvidence& e);
+diff::SpatialEvidence space_of(const LaunchContext& c, const instrument::SpliceReport& splice,
+                               const replay::Resources& clean, const replay::Resources& probed, uint64_t trace_bytes);
+std::vector<diff::LossCount> losses_of(const trace::LossCounts& losses);
+
+}  // namespace xtrace::cli

@@ -1,0 +1,203 @@
+#include "trace/mem_analysis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "trace/csv.h"
+
+namespace xtrace::trace {
+namespace {
+
+using wire::Access;
+
+constexpr uint32_t sector_bytes = 32, bank_bytes = 4, banks = 32;
+
+// Up to 32 lanes with pieces each: as many distinct numbers as that at most.
+class DistinctNumbers {
+ public:
+  void add(uint64_t n) { numbers_[size_++] = n; }
+  uint32_t count() {
+    std::sort(numbers_.begin(), numbers_.begin() + size_);
+    return static_cast<uint32_t>(std::unique(numbers_.begin(), numbers_.begin() + size_) - numbers_.begin());
+  }
+
+ private:
+  std::array<uint64_t, 256> numbers_;   // a lane touches at most 4 words or 2 sectors, of local memory 4
+  ptrdiff_t size_ = 0;
+};
+
+template <typename F>
+void for_lanes(uint32_t mask, F f) {
+  for (; mask != 0; mask &= mask - 1) f(static_cast<unsigned>(std::countr_zero(mask)));
+}
+
+}  // namespace
+
+uint32_t sectors_of(uint32_t mask, uint32_t bytes, const LaneAddresses& addresses) {
+  DistinctNumbers sectors;
+  for_lanes(mask, [&](unsigned lane) {
+    for (uint64_t s = addresses[lane] / sector_bytes; s <= (addresses[lane] + bytes - 1) / sector_bytes; ++s) sectors.add(s);
+  });
+  return sectors.count();
+}
+
+uint32_t local_sectors_of(uint32_t mask, uint32_t bytes, const LaneAddresses& addresses) {
+  constexpr uint32_t lanes = 32;
+  DistinctNumbers sectors;
+  for_lanes(mask, [&](unsigned lane) {
+    for (uint64_t w = addresses[lane] / bank_bytes; w <= (addresses[lane] + bytes - 1) / bank_bytes; ++w)
+      sectors.add((w * lanes + lane) * bank_bytes / sector_bytes);
+  });
+  return sectors.count();
+}
+
+Wavefronts wavefronts_of(uint32_t mask, uint32_t bytes, const LaneAddresses& addresses) {
+  const uint32_t words = std::max(1u, bytes / bank_bytes), lanes = banks / words;
+  Wavefronts sum;
+  for (uint32_t first = 0; first < 32; first += lanes) {
+    const uint32_t group = mask & ((lanes == 32 ? ~0u : (1u << lanes) - 1) << first);
+    if (group == 0) continue;
+    std::array<std::array<uint64_t, 32>, banks> seen;   // distinct words by bank
+    std::array<uint32_t, banks> count{};
+    for_lanes(group, [&](unsigned lane) {
+      for (uint32_t k = 0; k < words; ++k) {
+        const uint64_t word = addresses[lane] / bank_bytes + k;
+        auto& list = seen[word % banks];
+        uint32_t& n = count[word % banks];
+        if (std::find(list.begin(), list.begin() + n, word) == list.begin() + n) list[n++] = word;
+      }
+    });
+    sum.taken += *std::max_element(count.begin(), count.end());
+    sum.least += (std::accumulate(count.begin(), count.end(), 0u) + banks - 1) / banks;
+  }
+  return sum;
+}
+
+MemAnalysis::MemAnalysis(const wire::AddressMap& map, std::vector<MemoryRange> memory)
+    : map_(map), memory_(std::move(memory)), stats_(map.accesses.size()), blocks_(map.blocks.size()) {}
+
+bool MemAnalysis::in_memory(uint64_t address, uint32_t bytes) {
+  const auto holds = [&](const MemoryRange& r) { return address >= r.begin && address < r.end && bytes <= r.end - address; };
+  if (last_ < memory_.size() && holds(memory_[last_])) return true;
+  const auto next = std::upper_bound(memory_.begin(), memory_.end(), address,
+                                     [](uint64_t a, const MemoryRange& r) { return a < r.begin; });
+  if (next == memory_.begin() || !holds(*std::prev(next))) return false;
+  last_ = static_cast<size_t>(std::prev(next) - memory_.begin());
+  return true;
+}
+
+Status MemAnalysis::block(uint32_t block, uint32_t active) {
+  blocks_[block].warps += 1;
+  blocks_[block].lanes += static_cast<uint32_t>(std::popcount(active));
+  return {};
+}
+
+Status MemAnalysis::access(uint32_t index, uint32_t mask, const LaneAddresses& addresses) {
+  const Access& a = map_.accesses[index];
+  AccessStats& s = stats_[index];
+  s.executions += 1;
+  if (mask == 0) return {};
+  s.requests += 1;
+  s.lanes += static_cast<uint32_t>(std::popcount(mask));
+  const bool device = a.space == Access::Space::global || a.space == Access::Space::generic;
+  uint32_t inside = 0;
+  for_lanes(mask, [&](unsigned lane) {
+    const bool found = device && in_memory(addresses[lane], a.bytes);
+    if (found) inside |= 1u << lane;
+    ++checked_;
+    const bool aligned = addresses[lane] % a.bytes == 0;
+    if (aligned && (found || a.space != Access::Space::global)) return;
+    if (impossible_++ == 0)
+      first_ = fmt::format("{} of {} bytes at {:#x}: lane {} at {:#x}, {}", name_of(a.kind), a.bytes, a.pc, lane,
+                           addresses[lane], aligned ? "outside the memory of the launch" : "not aligned");
+  });
+  if (device) {
+    if (a.space == Access::Space::generic) s.window_lanes += static_cast<uint32_t>(std::popcount(mask & ~inside));
+    s.sectors += sectors_of(inside, a.bytes, addresses);
+  } else if (a.space == Access::Space::local) {
+    s.sectors += local_sectors_of(mask, a.bytes, addresses);
+  } else {
+    const Wavefronts w = wavefronts_of(mask, a.bytes, addresses);
+    s.wavefronts += w.taken;
+    s.least_wavefronts += w.least;
+  }
+  return {};
+}
+
+Status MemAnalysis::warp(const MemWarp&) { return {}; }
+
+namespace {
+
+double ratio(uint64_t a, uint64_t b) { return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b); }
+bool is_shared(const AccessRow& r) { return r.access.space == Access::Space::shared; }
+
+}  // namespace
+
+std::string render_text(const std::vector<AccessRow>& rows) {
+  std::string out = fmt::format("{:>7} {:<7} {:<9} {:>5} {:>9} {:>10} {:>9} {:>5} {:>10} {:>6} {:<22} {}\n", "pc", "space",
+                                "kind", "bytes", "requests", "lanes", "sectors", "/req", "wavefronts", "/least", "source",
+                                "sass");
+  for (const AccessRow& r : rows) {
+    const AccessStats& s = r.stats;
+    const std::string none = "-";
+    out += fmt::format("{:>#7x} {:<7} {:<9} {:>5} {:>9} {:>10} {:>9} {:>5} {:>10} {:>6} {:<22} {}", r.access.pc,
+                       name_of(r.access.space), name_of(r.access.kind), r.access.bytes, s.requests, s.lanes,
+                       is_shared(r) ? none : fmt::format("{}", s.sectors),
+                       is_shared(r) ? none : fmt::format("{:.2f}", ratio(s.sectors, s.requests)),
+                       is_shared(r) ? fmt::format("{}", s.wavefronts) : none,
+                       is_shared(r) ? fmt::format("{:.2f}", ratio(s.wavefronts, s.least_wavefronts)) : none, r.source, r.sass);
+    while (out.back() == ' ') out.pop_back();
+    out += '\n';
+  }
+  return out;
+}
+
+std::string render_csv(const std::vector<AccessRow>& rows) {
+  std::string out =
+      "pc,block,space,kind,bytes,executions,requests,lanes,window_lanes,sectors,wavefronts,least_wavefronts,source,sass\n";
+  for (const AccessRow& r : rows) {
+    const AccessStats& s = r.stats;
+    out += fmt::format("{:#x},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", r.access.pc, r.access.block, name_of(r.access.space),
+                       name_of(r.access.kind), r.access.bytes, s.executions, s.requests, s.lanes, s.window_lanes,
+                       is_shared(r) ? "" : fmt::format("{}", s.sectors), is_shared(r) ? fmt::format("{}", s.wavefronts) : "",
+                       is_shared(r) ? fmt::format("{}", s.least_wavefronts) : "", csv_quoted(r.source), csv_quoted(r.sass));
+  }
+  return out;
+}
+
+std::string render_json(const std::vector<AccessRow>& rows) {
+  nlohmann::ordered_json array = nlohmann::ordered_json::array();
+  for (const AccessRow& r : rows) {
+    const AccessStats& s = r.stats;
+    nlohmann::ordered_json o{{"pc", r.access.pc},
+                             {"block", r.access.block},
+                             {"space", name_of(r.access.space)},
+                             {"kind", name_of(r.access.kind)},
+                             {"bytes", r.access.bytes},
+                             {"executions", s.executions},
+                             {"requests", s.requests},
+                             {"lanes", s.lanes},
+                             {"window_lanes", s.window_lanes},
+                             {"sectors", nullptr},
+                             {"sectors_per_request", nullptr},
+                             {"wavefronts", nullptr},
+                             {"least_wavefronts", nullptr}};
+    if (is_shared(r)) {
+      o["wavefronts"] = s.wavefronts;
+      o["least_wavefronts"] = s.least_wavefronts;
+    } else {
+      o["sectors"] = s.sectors;
+      if (s.requests != 0) o["sectors_per_request"] = ratio(s.sectors, s.requests);
+    }
+    o["source"] = r.source;
+    o["sass"] = r.sass;
+    array.push_back(std::move(o));
+  }
+  return array.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace xtrace::trace

@@ -1,0 +1,180 @@
+#include "trace/mem_trace.h"
+
+#include <bit>
+#include <cstring>
+
+namespace xtrace::trace {
+namespace {
+
+using wire::Access;
+
+template <typename T>
+T value_at(ByteView bytes, uint64_t offset) {
+  T v;
+  std::memcpy(&v, bytes.data() + offset, sizeof v);
+  return v;
+}
+
+class Record {
+ public:
+  Record(const wire::AddressMap& map, ByteView bytes) : map_(map), bytes_(bytes) {}
+
+  uint32_t active() const { return value_at<uint32_t>(bytes_, sizeof(uint32_t)); }
+
+  uint32_t mask(const Access& a) const {
+    uint32_t mask = active();
+    if (a.mask != Access::none) mask &= value_at<uint32_t>(bytes_, a.mask);
+    return a.lanes < 32 ? mask & ((1u << a.lanes) - 1) : mask;
+  }
+
+  void addresses(const Access& a, uint32_t mask, LaneAddresses& out) const {
+    const uint64_t base = (scalar(a.uniform_high) << 32) + scalar(a.uniform_low) + static_cast<uint64_t>(int64_t{a.offset});
+    const bool low_only = !a.wide || a.high_is_known;
+    const uint64_t high = a.wide && a.high_is_known ? uint64_t{map_.layout.memory_high} << 32 : 0;
+    for (; mask != 0; mask &= mask - 1) {
+      const auto lane = static_cast<unsigned>(std::countr_zero(mask));
+      const uint64_t sum = (column(a.high, lane) << 32) + column(a.low, lane) + base;
+      out[lane] = low_only ? high | static_cast<uint32_t>(sum) : sum;
+    }
+  }
+
+ private:
+  uint64_t scalar(uint32_t place) const { return place == Access::none ? 0 : value_at<uint32_t>(bytes_, place); }
+  uint64_t column(uint32_t place, unsigned lane) const {
+    return place == Access::none ? 0 : value_at<uint32_t>(bytes_, place + sizeof(uint32_t) * lane);
+  }
+  const wire::AddressMap& map_;
+  ByteView bytes_;
+};
+
+class SlotDecoder {
+ public:
+  SlotDecoder(const wire::AddressMap& map, std::span<const AccessRange> ranges, MemVisitor& visitor)
+      : map_(map), ranges_(ranges), visitor_(visitor) {}
+
+  // Gives the number of records.
+  Result<uint32_t> run(ByteView slot, MemWarp& w) {
+    uint64_t at = map_.layout.lead_bytes;
+    uint32_t records = 0;
+    const auto lose = [&](Loss loss, uint64_t bytes) { w.marks.push_back({loss, records, bytes}); };
+    for (;; ++records) {
+      if (at + sizeof(uint32_t) > slot.size()) {
+        lose(Loss::guard_overrun, 0);
+        break;
+      }
+      const auto word0 = value_at<uint32_t>(slot, at);
+      if (word0 == 0) break;
+      if (wire::kind_of(word0) != wire::RecordKind::mem) {
+        lose(wire::kind_of(word0) > wire::RecordKind::mem ? Loss::unknown_kind : Loss::kind_mismatch, 0);
+        break;
+      }
+      const uint32_t block = wire::index_of(word0);
+      if (block >= map_.blocks.size() || map_.blocks[block].record_bytes == 0) {
+        lose(block >= map_.blocks.size() ? Loss::unknown_index : Loss::unprobed_block, 0);
+        break;
+      }
+      const uint32_t size = map_.blocks[block].record_bytes;
+      if (at + size > slot.size()) {
+        lose(Loss::guard_overrun, size);
+        w.bytes_written += size;
+        break;
+      }
+      XT_TRY_STATUS(visit(block, Record(map_, slot.subspan(at, size))));
+      at += size;
+      w.bytes_written += size;
+      w.bytes_kept += size;
+    }
+    return records;
+  }
+
+ private:
+  Status visit(uint32_t block, const Record& record) {
+    XT_TRY_STATUS(visitor_.block(block, record.active()));
+    for (uint32_t k = ranges_[block].first; k < ranges_[block].last; ++k) {
+      const uint32_t mask = record.mask(map_.accesses[k]);
+      record.addresses(map_.accesses[k], mask, addresses_);
+      XT_TRY_STATUS(visitor_.access(k, mask, addresses_));
+    }
+    return {};
+  }
+
+  const wire::AddressMap& map_;
+  std::span<const AccessRange> ranges_;
+  MemVisitor& visitor_;
+  LaneAddresses addresses_{};
+};
+
+}  // namespace
+
+Result<std::vector<AccessRange>> accesses_by_block(const wire::AddressMap& map) {
+  std::vector<AccessRange> ranges(map.blocks.size());
+  uint32_t block = 0;
+  for (uint32_t k = 0; k < map.accesses.size(); ++k) {
+    const Access& a = map.accesses[k];
+    if (a.block >= map.blocks.size() || a.block < block)
+      return bad_input("address map: access {} is of block {}, behind one of block {}", k, a.block, block);
+    const uint64_t size = map.blocks[a.block].record_bytes;
+    for (uint32_t place : {a.uniform_low, a.uniform_high, a.mask})
+      if (place != Access::none && place + sizeof(uint32_t) > size)
+        return bad_input("address map: access {} has a word at {} in a record of {} bytes", k, place, size);
+    for (uint32_t place : {a.low, a.high})
+      if (place != Access::none && uint64_t{place} + wire::mem_line > size)
+        return bad_input("address map: access {} has a column at {} in a record of {} bytes", k, place, size);
+    if (a.block != block || ranges[block].last == 0) ranges[a.block].first = k;
+    block = a.block;
+    ranges[block].last = k + 1;
+  }
+  return ranges;
+}
+
+Result<DecodeSummary> decode_mem(const wire::AddressMap& map, const DeviceReader& read,
+                                 std::span<const wire::SlotEntry> table, std::span<const uint64_t> counted_bytes,
+                                 MemVisitor& visitor) {
+  const wire::SlotLayout& l = map.layout;
+  if (l.wraps || l.headers != 0 || l.lead_bytes < sizeof(wire::SlotHead))
+    return internal("address records stand in plain slots with heads");
+  if (l.warps == 0 || l.warps_per_cta == 0 || l.warps % l.warps_per_cta != 0)
+    return bad_input("address map: {} warps in CTAs of {} warps: expected a positive multiple", l.warps, l.warps_per_cta);
+  if (l.table != 0 && table.size() < l.warps)
+    return bad_input("slot table has {} entries, the launch {} warps", table.size(), l.warps);
+  XT_TRY(const std::vector<AccessRange> ranges, accesses_by_block(map));
+  SlotDecoder decoder(map, ranges, visitor);
+  DecodeSummary summary;
+  for (uint32_t warp = 0; warp < l.warps; ++warp) {
+    MemWarp w;
+    w.warp = warp;
+    w.cta = warp / l.warps_per_cta;
+    w.warp_in_cta = warp % l.warps_per_cta;
+    const uint64_t address = l.table != 0 ? table[warp].address : l.slots + uint64_t{warp} * l.slot_bytes;
+    const uint64_t size = l.table != 0 ? uint64_t{table[warp].mask} + 1 : l.slot_bytes;
+    if (!wire::cta_is_sampled(w.cta, l.one_in, l.seed)) {
+      ++summary.unsampled_warps;
+      if (l.table != 0) continue;   // they share an empty slot
+      XT_TRY(const ByteView head, read(address, sizeof(wire::SlotHead)));
+      if (head.size() == sizeof(wire::SlotHead) && value_at<uint64_t>(head, 0) != 0)
+        summary.losses.add(Loss::unsampled_records, warp, 0, 0);
+      continue;
+    }
+    ++summary.sampled_warps;
+    XT_TRY_IN(const ByteView slot, read(address, size), "reading the slot of warp {}", warp);
+    if (slot.size() < l.lead_bytes || value_at<uint64_t>(slot, 0) == 0) {
+      w.marks.push_back({Loss::never_started, 0, 0});
+    } else {
+      const auto head = value_at<wire::SlotHead>(slot, 0);
+      w.sm = head.sm();
+      w.hardware_slot = head.hardware_slot();
+      XT_TRY(const uint32_t records, decoder.run(slot, w));
+      summary.records += records;
+      if (!counted_bytes.empty() && counted_bytes[warp] != w.bytes_written)
+        w.marks.push_back({Loss::count_changed, records, 0});
+    }
+    summary.bytes_written += w.bytes_written;
+    summary.bytes_kept += w.bytes_kept;
+    for (const LossMark& m : w.marks) summary.losses.add(m.loss, warp, m.record, m.bytes);
+    XT_TRY_STATUS(visitor.warp(w));
+  }
+  summary.bytes_dropped = summary.bytes_written - summary.bytes_kept;
+  return summary;
+}
+
+}  // namespace xtrace::trace
