@@ -23,16 +23,18 @@ extern const char mufu_end[] asm("xtrace_mufu_end");
 namespace xtrace::replay::interp::value {
 namespace {
 
-// What hardware's result is above the rounded exact one, in units of the last place, plus 2; two bits each, from the lowest.
-// First RCP of 1.0 .. 2.0, then RSQ of 1.0 .. 4.0, then EX2 of 1.0 .. 2.0, every significand in order. No result of EX2 lies so
-// near the middle between two numbers that the double-precision exp2 of a C library could round it wrongly.
+// What hardware's result is above the rounded exact one, in units of the last place, plus 2; two bits each,
+// from the lowest. First RCP of 1.0 .. 2.0, then RSQ of 1.0 .. 4.0, then EX2 of 1.0 .. 2.0, every significand
+// in order. No result of EX2 lies so near the middle between two numbers that the double-precision exp2 of a
+// C library could round it wrongly.
 constexpr size_t rcp_entries = 1u << 23, rsq_entries = 1u << 24, ex2_entries = 1u << 23,
                  table_bytes = (rcp_entries + rsq_entries + ex2_entries) / 4;
 
 const std::vector<uint8_t>& table() {
   static const std::vector<uint8_t> t = [] {
     std::vector<uint8_t> bytes(table_bytes);
-    const size_t n = ZSTD_decompress(bytes.data(), bytes.size(), mufu_begin, static_cast<size_t>(mufu_end - mufu_begin));
+    const size_t n =
+        ZSTD_decompress(bytes.data(), bytes.size(), mufu_begin, static_cast<size_t>(mufu_end - mufu_begin));
     XT_CHECK(n == table_bytes, "the table of the special function unit is damaged");
     return bytes;
   }();
@@ -47,10 +49,12 @@ constexpr uint32_t one = 0x3f800000, significand = 0x007fffff;
 // Of 1.0 <= a < 2.0, and of 1.0 <= a < 4.0.
 uint32_t rcp_of(uint32_t a) { return corrected(bits32(1.0f / f32(a)), a - one); }
 uint32_t rsq_of(uint32_t a) {
-  return corrected(bits32(static_cast<float>(1.0 / std::sqrt(static_cast<double>(f32(a))))), rcp_entries + (a - one));
+  return corrected(bits32(static_cast<float>(1.0 / std::sqrt(static_cast<double>(f32(a))))),
+                   rcp_entries + (a - one));
 }
 uint32_t ex2_of(uint32_t a) {
-  return corrected(bits32(static_cast<float>(std::exp2(static_cast<double>(f32(a))))), rcp_entries + rsq_entries + (a - one));
+  return corrected(bits32(static_cast<float>(std::exp2(static_cast<double>(f32(a))))),
+                   rcp_entries + rsq_entries + (a - one));
 }
 int exponent_of(uint32_t a) { return static_cast<int>(a >> 23 & 0xff) - 127; }
 
@@ -92,7 +96,8 @@ uint32_t mufu_ex2(uint32_t a) {
   const int64_t exponent = x >> 23;
   if (exponent > 127) return inf32;
   if (exponent < -126) return 0;
-  return ex2_of(one | (static_cast<uint32_t>(x) & significand)) + static_cast<uint32_t>(exponent - 1) * 0x00800000u;
+  return ex2_of(one | (static_cast<uint32_t>(x) & significand)) +
+         static_cast<uint32_t>(exponent - 1) * 0x00800000u;
 }
 
 uint32_t mufu_rcp64h(uint32_t a) {
