@@ -214,6 +214,9 @@ void decode_mufu(Decoder& d, Inst& i) {
   i.a[0] = d.s(Mod::fp);
   d.expect(73, 72, 0, "the half-precision type");
   switch (d.take(77, 74)) {
+    case 2:
+      i.exec = mufu<mufu_ex2>;
+      break;
     case 4:
       i.exec = mufu<mufu_rcp>;
       break;

@@ -103,13 +103,14 @@ void hmul2(Step& s, const Inst& i) {
   packed(s, i, [](uint16_t a, uint16_t b, uint16_t) { return hmul(a, b); });
 }
 
-// .BF16_V2 in flag[0], .SAT in flag[1], .RELU in flag[2].
+// .BF16_V2 in flag[0], .SAT in flag[1], .RELU in flag[2], .FTZ in flag[3].
 const Narrow& format(const Inst& i) { return i.flag[0] ? brain_format : half_format; }
 template <typename F>
 void modified(Step& s, const Inst& i, F f) {
   const Narrow& n = format(i);
+  const auto flushed = [&](uint16_t v) { return i.flag[3] ? narrow_flush(v, n) : v; };
   packed(s, i, [&](uint16_t a, uint16_t b, uint16_t c) {
-    const uint16_t r = f(a, b, c, n);
+    const uint16_t r = flushed(f(flushed(a), flushed(b), flushed(c), n));
     if (i.flag[1]) return narrow_saturate(r, n);
     if (!i.flag[2] || (r & 0x8000) == 0) return r;
     if (r == 0x8000)
@@ -124,15 +125,15 @@ void hadd2_modified(Step& s, const Inst& i) {
 void hmul2_modified(Step& s, const Inst& i) {
   modified(s, i, [](uint16_t a, uint16_t b, uint16_t, const Narrow& n) { return narrow_mul(a, b, n); });
 }
-// True when the operation is the plain one. .FTZ and .FMZ are refused, and .F32 where the operation has none.
+// True when the operation is the plain one. .FMZ is refused, and .F32 where the operation has none.
 bool decode_modifiers(Decoder& d, Inst& i, bool has_relu) {
   i.flag[0] = d.flag(85);
   i.flag[1] = d.flag(77);
   i.flag[2] = has_relu && d.flag(79);
-  d.expect(80, 80, 0, ".FTZ");
+  i.flag[3] = d.flag(80);
   d.expect(76, 76, 0, ".FMZ");
   if (i.flag[1] && i.flag[2]) d.refuse(".SAT together with .RELU");
-  return !i.flag[0] && !i.flag[1] && !i.flag[2];
+  return !i.flag[0] && !i.flag[1] && !i.flag[2] && !i.flag[3];
 }
 
 void decode_hfma2(Decoder& d, Inst& i) {
@@ -204,9 +205,11 @@ void decode_hmnmx2(Decoder& d, Inst& i) {
 uint32_t compare_halves(const Step& s, const Inst& i, unsigned k) {
   const HalfSource a(s, i.a[0], i.op & 3), b(s, i.b[0], i.op >> 2 & 3);
   const Narrow& n = format(i);
-  return test(s, [&](unsigned l) {
-    return fcompare(i.imm, narrow_to_double(half_of(a[l], k), n), narrow_to_double(half_of(b[l], k), n));
-  });
+  const auto number = [&](uint32_t v) {
+    const uint16_t h = half_of(v, k);
+    return narrow_to_double(i.flag[3] ? narrow_flush(h, n) : h, n);
+  };
+  return test(s, [&](unsigned l) { return fcompare(i.imm, number(a[l]), number(b[l])); });
 }
 uint32_t combine(unsigned how, uint32_t lanes, uint32_t p) {
   return how == 0 ? lanes & p : how == 1 ? lanes | p : lanes ^ p;
@@ -214,7 +217,7 @@ uint32_t combine(unsigned how, uint32_t lanes, uint32_t p) {
 void decode_comparison(Decoder& d, Inst& i) {
   i.flag[0] = d.flag(65);
   i.imm = d.take(79, 76);
-  d.expect(80, 80, 0, ".FTZ");
+  i.flag[3] = d.flag(80);
   i.type = d.take(70, 69);
   if (i.type == 3) d.refuse("an invalid way to combine predicates");
   i.a[0] = half_a(d, i);

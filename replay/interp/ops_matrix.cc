@@ -77,7 +77,7 @@ void decode_hmma(Decoder& d, Inst& i) {
   d.expect(78, 78, 0, "the shape");
   i.flag[1] = !d.flag(76);
   const uint32_t type = d.take(83, 82);
-  if (type > 1 || (type == 1 && i.flag[1])) d.refuse("the operand type");
+  if (type > 1 || (type == 1 && (i.flag[1] || i.op == 1))) d.refuse("the operand type");
   i.flag[0] = type == 1;
   d.dst_gpr(i, i.flag[1] ? 2 : 4);
   d.gprs(i.a, 24, 2 * i.op);

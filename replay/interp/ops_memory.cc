@@ -97,6 +97,7 @@ void decode_ld(Decoder& d, Inst& i) {
   decode_address(d, i, d.extended() ? AddressFields{32, 90, 76, 63, 40} : AddressFields{0, 0, 0, 63, 32});
   hints(d);
   d.hint(69, 68);
+  d.hint(83, 81);  // no predicate is written [measured H200]
   d.expect(67, 64, 0, "a predicate operand");
   i.unit = Unit::global_memory;
   d.program().uses_local = true;
@@ -120,6 +121,7 @@ void decode_st(Decoder& d, Inst& i) {
 void decode_lds(Decoder& d, Inst& i) {
   decode_load_register(d, i);
   decode_address32(d, i, 32);
+  d.hint(83, 81);  // no predicate is written [measured H200]
   i.unit = Unit::shared_memory;
   i.exec = lds;
 }

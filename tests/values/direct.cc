@@ -91,7 +91,8 @@ class Machine {
       for (unsigned l = 0; l < 32; ++l) gpr(0)[l] += frame_at;
     } else {
       std::memcpy(area_.data(), area.data(), area_bytes);
-      XT_CHECK(memory_.add(area_address + uint64_t{warp} * area_bytes, area_, "area").has_value(), "areas overlap");
+      XT_CHECK(memory_.add(area_address + uint64_t{warp} * area_bytes, area_, "area").has_value(),
+               "areas overlap");
     }
   }
   void keep_memory(const WarpState& from) {
@@ -145,8 +146,6 @@ DirectResult run_direct(const Word& w, const std::vector<WarpState>& inputs, uns
   return result;
 }
 
-uint64_t digest(std::span<const WarpState> states) {
-  return hash128(std::as_bytes(states)).low;
-}
+uint64_t digest(std::span<const WarpState> states) { return hash128(std::as_bytes(states)).low; }
 
 }  // namespace xtrace::values

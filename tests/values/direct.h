@@ -9,8 +9,8 @@
 namespace xtrace::values {
 
 struct DirectResult {
-  std::string refused;             // why; empty: executed
-  std::vector<WarpState> states;   // of the first `count` warps
+  std::string refused;            // why; empty: executed
+  std::vector<WarpState> states;  // of the first `count` warps
 };
 // `inputs` as input_states(w.cls) gives them.
 DirectResult run_direct(const Word& w, const std::vector<WarpState>& inputs, unsigned count = set_warps);

@@ -13,8 +13,8 @@
 namespace xtrace::values {
 namespace {
 
-constexpr uint32_t register_count = 64;  // R0..R61
-constexpr uint8_t exit_offsets = 0x1c;   // EIATTR_EXIT_INSTR_OFFSETS
+constexpr uint32_t register_count = 64;      // R0..R61
+constexpr uint8_t exit_offsets = 0x1c;       // EIATTR_EXIT_INSTR_OFFSETS
 constexpr sass::RawInst nothing{0x7918, 0};  // NOP
 
 // Waits for everything before and after, so that no latency is relied on.
@@ -105,7 +105,8 @@ void fill_memory(Code& c, Class cls) {
   address_of_memory(c, cls);
   for (const unsigned half : {0u, 16u}) {
     const unsigned r = first_gpr + half / 4;
-    if (cls == Class::vector64 || cls == Class::uniform) c.add("STG.E.128 desc[UR36][R6.64{}], R{}", offset(half), r);
+    if (cls == Class::vector64 || cls == Class::uniform)
+      c.add("STG.E.128 desc[UR36][R6.64{}], R{}", offset(half), r);
     if (cls == Class::shared)
       for (unsigned k = 0; k < shared_copies; ++k)
         c.add("STS.128 [R6{}], R{}", offset(shared_base + k * area_bytes + half), r);

@@ -1,6 +1,6 @@
-// The frame around an instruction: a kernel that loads the state of its warp (one warp a CTA), executes one of its slots with
-// every wait that the instruction there could need on both sides, and stores the state. One cubin for each class; words are
-// patched into the slots, and a word in memory says which one is executed.
+// The frame around an instruction: a kernel that loads the state of its warp (one warp a CTA), executes one
+// of its slots with every wait that the instruction there could need on both sides, and stores the state. One
+// cubin for each class; words are patched into the slots, and a word in memory says which one is executed.
 #pragma once
 
 #include <span>
@@ -15,7 +15,8 @@ class Frame {
   static Result<Frame> make(Class c);
   // The cubin with these words in its slots.
   const Bytes& cubin(std::span<const Word> words);
-  // A launch of `warps` warps over input_states(); regions: input, output, memory, and the number of the slot.
+  // A launch of `warps` warps over input_states(); regions: input, output, memory, and the number of the
+  // slot.
   replay::LaunchImage launch(const std::vector<WarpState>& inputs) const;
   static constexpr size_t output_region = 1;
   static constexpr size_t slots = 8;

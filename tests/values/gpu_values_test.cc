@@ -26,7 +26,8 @@ TEST(GpuValues, RecordedWordsGiveTheRecordedResults) {
   o.processes = 2;
   const auto outcomes = measure_all(words, o);
   std::filesystem::remove_all(folder);
-  if (!outcomes && outcomes.error().kind == ErrorKind::environment) GTEST_SKIP() << outcomes.error().to_string();
+  if (!outcomes && outcomes.error().kind == ErrorKind::environment)
+    GTEST_SKIP() << outcomes.error().to_string();
   ASSERT_TRUE(outcomes) << outcomes.error().to_string();
   size_t measured = 0;
   for (size_t i = 0; i < words.size(); ++i) {

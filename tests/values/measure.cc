@@ -13,7 +13,8 @@ namespace {
 bool kept(uint32_t in, uint32_t out, uint32_t mask) { return ((in ^ out) & mask) == 0; }
 
 // True where the outputs differ in a place although not both are what went in.
-bool moves(unsigned number, const WarpState& in_a, const WarpState& out_a, const WarpState& in_b, const WarpState& out_b) {
+bool moves(unsigned number, const WarpState& in_a, const WarpState& out_a, const WarpState& in_b,
+           const WarpState& out_b) {
   const Place p = place(number);
   unsigned first = 0, count = 1, lane = 0, lanes = 32;
   uint32_t mask = ~0u;
@@ -37,7 +38,8 @@ bool moves(unsigned number, const WarpState& in_a, const WarpState& out_a, const
   for (unsigned r = first; r < first + count; ++r)
     for (unsigned l = lane; l < lane + lanes; ++l) {
       const uint32_t a = out_a.row[r][l], b = out_b.row[r][l];
-      if (((a ^ b) & mask) != 0 && !(kept(in_a.row[r][l], a, mask) && kept(in_b.row[r][l], b, mask))) return true;
+      if (((a ^ b) & mask) != 0 && !(kept(in_a.row[r][l], a, mask) && kept(in_b.row[r][l], b, mask)))
+        return true;
     }
   return false;
 }
@@ -97,7 +99,8 @@ std::string contradiction(const Word& w, const Measured& m) {
   PlaceSet written{}, read{};
   for (unsigned n = 0; n < places; ++n) {
     written[n] = m.changed[n] && !x.def[n];
-    read[n] = m.moved[n] && !x.use[n] && !reads_the_machine(w.inst);  // place and time differ from warp to warp
+    read[n] =
+        m.moved[n] && !x.use[n] && !reads_the_machine(w.inst);  // place and time differ from warp to warp
   }
   std::string s;
   if (written != PlaceSet{}) s = "writes " + text(written);

@@ -14,7 +14,8 @@ struct Measured {
 // `out` parallel to `in`: `warps` states.
 Measured evaluate(const std::vector<WarpState>& in, const std::vector<WarpState>& out);
 
-// The same by the form table: what an execution may change, and what may matter. Memory counts as both for an access.
+// The same by the form table: what an execution may change, and what may matter. Memory counts as both for an
+// access.
 struct Expected {
   PlaceSet def{}, use{};
 };

@@ -43,9 +43,10 @@ Result<std::vector<RecordedWord>> parse_recorded(std::string_view text_) {
 }
 
 std::string to_text(const RecordedWord& r) {
-  return fmt::format("{:016x} {:016x} {} {} ; {}", r.word.inst.lo, r.word.inst.hi, name(r.word.cls),
-                     r.outcome.kind == Outcome::Kind::measured ? to_line(r.outcome.measured) : "fault " + r.outcome.why,
-                     text(r.word));
+  return fmt::format(
+      "{:016x} {:016x} {} {} ; {}", r.word.inst.lo, r.word.inst.hi, name(r.word.cls),
+      r.outcome.kind == Outcome::Kind::measured ? to_line(r.outcome.measured) : "fault " + r.outcome.why,
+      text(r.word));
 }
 
 Replayed replay_recorded(const std::vector<RecordedWord>& recorded) {

@@ -1,6 +1,6 @@
 // h200.txt: what each word did on the GPU. One line a word:
-//   LOW HIGH CLASS DIGEST CHANGED MOVED ; SASS       measured (sets as measure.h has them, in hex, place 0 first)
-//   LOW HIGH CLASS fault REASON ; SASS               the GPU stopped at it
+//   LOW HIGH CLASS DIGEST CHANGED MOVED ; SASS       measured (sets as measure.h has them, in hex, place 0
+//   first) LOW HIGH CLASS fault REASON ; SASS               the GPU stopped at it
 // Lines that begin with # say where and when.
 #pragma once
 

@@ -1,11 +1,11 @@
 #include "tests/values/resources.h"
 
-#define XTRACE_RESOURCE(name, path)                                                     \
-  asm(".section .rodata\n.balign 16\nxtrace_" #name "_begin: .incbin \"" path           \
-      "\"\nxtrace_" #name "_end: .byte 0\n.previous\n");                                \
-  extern "C" {                                                                          \
-  extern const std::byte name##_begin[] asm("xtrace_" #name "_begin");                  \
-  extern const std::byte name##_end[] asm("xtrace_" #name "_end");                      \
+#define XTRACE_RESOURCE(name, path)                                                               \
+  asm(".section .rodata\n.balign 16\nxtrace_" #name "_begin: .incbin \"" path "\"\nxtrace_" #name \
+      "_end: .byte 0\n.previous\n");                                                              \
+  extern "C" {                                                                                    \
+  extern const std::byte name##_begin[] asm("xtrace_" #name "_begin");                            \
+  extern const std::byte name##_end[] asm("xtrace_" #name "_end");                                \
   }
 
 XTRACE_RESOURCE(vectors, XTRACE_SOURCE_DIR "/tests/oracle/vectors.txt")

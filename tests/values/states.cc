@@ -27,21 +27,25 @@ uint32_t pick(Random& r, const uint32_t (&from)[N]) {
   return from[r.below(N)];
 }
 
-// Zeros, ones, infinities, quiet and signalling NaN, the limits of normal and subnormal numbers, halves (ties of a rounding to
-// integers), limits of the integers.
-constexpr uint32_t singles[] = {0x00000000, 0x3f800000, 0x7f800000, 0x7fc00000, 0x7f800001, 0x7fffffff, 0x00800000,
-                                0x00800001, 0x007fffff, 0x00000001, 0x7f7fffff, 0x3f000000, 0x3fc00000, 0x40200000,
-                                0x4b800000, 0x4b000001, 0x4f000000, 0x4effffff, 0x5f000000, 0x3f7fffff, 0x33800000,
-                                0x3f800001, 0x477fe000, 0x477ff000, 0x38800000, 0x33000000, 0x43000000, 0x437f0000};
-constexpr uint32_t halves[] = {0x0000, 0x3c00, 0x7c00, 0x7e00, 0x7c01, 0x7fff, 0x0400, 0x03ff, 0x0001, 0x7bff,
-                               0x3800, 0x3e00, 0x4100, 0x3bff, 0x3c01, 0x3f80, 0x7f80, 0x7fc0, 0x0080, 0x007f};
-constexpr uint32_t integers[] = {0,          1,          2,          0xffffffff, 0xfffffffe, 0x7fffffff, 0x80000000, 0x80000001,
-                                 0x0000ffff, 0x00010000, 0x00007fff, 0x00008000, 0xffff8000, 0x000000ff, 0x0000007f, 0x00000080,
-                                 31,         32,         33,         63,         64,         65,         0x55555555, 0xaaaaaaaa};
+// Zeros, ones, infinities, quiet and signalling NaN, the limits of normal and subnormal numbers, halves (ties
+// of a rounding to integers), limits of the integers.
+constexpr uint32_t singles[] = {0x00000000, 0x3f800000, 0x7f800000, 0x7fc00000, 0x7f800001, 0x7fffffff,
+                                0x00800000, 0x00800001, 0x007fffff, 0x00000001, 0x7f7fffff, 0x3f000000,
+                                0x3fc00000, 0x40200000, 0x4b800000, 0x4b000001, 0x4f000000, 0x4effffff,
+                                0x5f000000, 0x3f7fffff, 0x33800000, 0x3f800001, 0x477fe000, 0x477ff000,
+                                0x38800000, 0x33000000, 0x43000000, 0x437f0000};
+constexpr uint32_t halves[] = {0x0000, 0x3c00, 0x7c00, 0x7e00, 0x7c01, 0x7fff, 0x0400,
+                               0x03ff, 0x0001, 0x7bff, 0x3800, 0x3e00, 0x4100, 0x3bff,
+                               0x3c01, 0x3f80, 0x7f80, 0x7fc0, 0x0080, 0x007f};
+constexpr uint32_t integers[] = {0,          1,          2,          0xffffffff, 0xfffffffe, 0x7fffffff,
+                                 0x80000000, 0x80000001, 0x0000ffff, 0x00010000, 0x00007fff, 0x00008000,
+                                 0xffff8000, 0x000000ff, 0x0000007f, 0x00000080, 31,         32,
+                                 33,         63,         64,         65,         0x55555555, 0xaaaaaaaa};
 // High words of doubles.
-constexpr uint32_t doubles[] = {0x00000000, 0x3ff00000, 0x7ff00000, 0x7ff80000, 0x7ff00001, 0x7fffffff, 0x00100000,
-                                0x000fffff, 0x7fefffff, 0x3fe00000, 0x3ff80000, 0x43300000, 0x41e00000, 0x43e00000,
-                                0x40040000, 0x47efffff, 0x38100000, 0x36a00000, 0x41dfffff, 0x3c900000};
+constexpr uint32_t doubles[] = {0x00000000, 0x3ff00000, 0x7ff00000, 0x7ff80000, 0x7ff00001,
+                                0x7fffffff, 0x00100000, 0x000fffff, 0x7fefffff, 0x3fe00000,
+                                0x3ff80000, 0x43300000, 0x41e00000, 0x43e00000, 0x40040000,
+                                0x47efffff, 0x38100000, 0x36a00000, 0x41dfffff, 0x3c900000};
 
 uint32_t sign(Random& r) { return r.next() & 0x80000000; }
 uint32_t near_single(Random& r) {  // 2^-7..2^7, often with few bits
@@ -87,7 +91,8 @@ uint32_t value(Random& r, unsigned kind, bool high_word) {
       return r.below(4) != 0 ? half(r) << 16 | half(r) : brain(r) << 16 | brain(r);
     case 6:  // a double in a pair of registers
       if (!high_word) return r.below(2) != 0 ? r.next() : r.below(2) << r.below(32);
-      return r.below(3) != 0 ? sign(r) | (1016 + r.below(15)) << 20 | (r.next() & 0xfffff) : sign(r) | pick(r, doubles);
+      return r.below(3) != 0 ? sign(r) | (1016 + r.below(15)) << 20 | (r.next() & 0xfffff)
+                             : sign(r) | pick(r, doubles);
     default:
       return value(r, r.below(kinds - 1), high_word);
   }
@@ -143,7 +148,8 @@ void draw(Random& r, WarpState& w, Class c, Place p, unsigned warp) {
       return;
     }
     case Place::Kind::pred:
-      for (uint32_t& bits : w.row[predicate_row]) bits = (bits & ~(1u << p.index)) | (r.next() >> 31) << p.index;
+      for (uint32_t& bits : w.row[predicate_row])
+        bits = (bits & ~(1u << p.index)) | (r.next() >> 31) << p.index;
       return;
     case Place::Kind::upred: {
       uint32_t& bits = w.row[uniform_row][up_lane];
@@ -220,7 +226,8 @@ bool differs(const WarpState& a, const WarpState& b, unsigned place_number) {
 }
 
 bool can_change(Class c, Place p) {
-  if (p.kind == Place::Kind::gpr && p.index == first_gpr + 1) return c != Class::vector64 && c != Class::uniform;
+  if (p.kind == Place::Kind::gpr && p.index == first_gpr + 1)
+    return c != Class::vector64 && c != Class::uniform;
   if (p.kind == Place::Kind::ur && (p.index == 9 || p.index == 13)) return c != Class::uniform;
   return true;
 }
@@ -229,7 +236,8 @@ std::vector<std::byte> parameters() {
   std::vector<std::byte> block(parameter_bytes);
   const uint64_t pointers[] = {input_address, output_address, area_address, choice_address};
   std::memcpy(block.data(), pointers, sizeof pointers);
-  // 1.5, 2.25 in halves, and words without meaning; each aligned group of 16 bytes is an operand of some form.
+  // 1.5, 2.25 in halves, and words without meaning; each aligned group of 16 bytes is an operand of some
+  // form.
   const uint32_t constants[] = {0x3fc00000, 0x3ff80000, 0x3c004080, 0x00000005, 0xc0a9f37b, 0x40091eb8,
                                 0x80000000, 0x7fffffff, 0x12345678, 0xbff00000, 0x00000001, 0xffffffff,
                                 0x0badcafe, 0x41200000, 0x7f800000, 0x00000020, 0x89abcdef, 0x3f000000};

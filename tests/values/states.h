@@ -1,5 +1,6 @@
-// What one launch of the frame (frame.h) feeds to an instruction and what comes back: the state of each warp, as rows of 32
-// lanes. Input states are a function of the class of the instruction and of nothing else, so every machine makes the same.
+// What one launch of the frame (frame.h) feeds to an instruction and what comes back: the state of each warp,
+// as rows of 32 lanes. Input states are a function of the class of the instruction and of nothing else, so
+// every machine makes the same.
 #pragma once
 
 #include <array>
@@ -11,11 +12,12 @@
 
 namespace xtrace::values {
 
-// The window: the registers that instructions under test may name, all of them random before and read back after.
+// The window: the registers that instructions under test may name, all of them random before and read back
+// after.
 inline constexpr unsigned first_gpr = 8, gprs = 44, first_ur = 4, urs = 24;
 
-// Rows of a warp's state, in its order in memory: the window, 32 bytes of memory a lane, P0..P6 as bits, and one row with the
-// uniform registers in lanes 0..23 and UP0..UP6 as bits in lane 24.
+// Rows of a warp's state, in its order in memory: the window, 32 bytes of memory a lane, P0..P6 as bits, and
+// one row with the uniform registers in lanes 0..23 and UP0..UP6 as bits in lane 24.
 inline constexpr unsigned memory_row = gprs, memory_words = 8, predicate_row = memory_row + memory_words,
                           uniform_row = predicate_row + 1, rows = uniform_row + 1, up_lane = urs;
 struct WarpState {
@@ -38,8 +40,8 @@ enum class Class : uint8_t {
 inline constexpr unsigned classes = 6;
 const char* name(Class c);
 
-// Warps 0..319 carry the 10,240 operand sets. Behind them, for each input that can be changed alone, four warps: those of
-// variant_base(k) with that input drawn again.
+// Warps 0..319 carry the 10,240 operand sets. Behind them, for each input that can be changed alone, four
+// warps: those of variant_base(k) with that input drawn again.
 inline constexpr unsigned set_warps = 320, operand_sets = set_warps * 32, variant_warps = 4;
 
 // One input or output: a register of the window, a predicate, or memory.
@@ -49,8 +51,8 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 inline constexpr unsigned places = gprs + urs + 7 + 7 + 1;
-Place place(unsigned number);     // 0..places-1; the last one is memory
-std::string text(Place p);        // "R8", "UP3", "memory"
+Place place(unsigned number);  // 0..places-1; the last one is memory
+std::string text(Place p);     // "R8", "UP3", "memory"
 // Places by number.
 using PlaceSet = std::array<bool, places>;
 std::string text(const PlaceSet& set);  // "R40 R41 P4"; "-" when empty

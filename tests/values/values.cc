@@ -1,9 +1,9 @@
 // Single instructions by value. Commands:
 //   values list                  forms and words, and what is not checked, with reasons
-//   values frame STEP            every STEP-th word through the frame on the interpreter, against its direct execution
-//   values measure FOLDER all|new SECONDS PROCESSES   words on the GPU, results into FOLDER; new: those not in h200.txt
-//   values replay                the recorded words on the interpreter
-//   values compare FOLDER        differences between kept results and the interpreter
+//   values frame STEP            every STEP-th word through the frame on the interpreter, against its direct
+//   execution values measure FOLDER all|new SECONDS PROCESSES   words on the GPU, results into FOLDER; new:
+//   those not in h200.txt values replay                the recorded words on the interpreter values compare
+//   FOLDER        differences between kept results and the interpreter
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,7 +68,8 @@ int frame(unsigned step) {
       const bool equal = m.digest == digest(direct.states);
       ++(equal ? same : other);
       const std::string odd = contradiction(w, m);
-      if (!equal || !odd.empty()) fmt::print("{} [{}]: {} {}\n", text(w), name(w.cls), equal ? "" : "differs", odd);
+      if (!equal || !odd.empty())
+        fmt::print("{} [{}]: {} {}\n", text(w), name(w.cls), equal ? "" : "differs", odd);
     }
   fmt::print("{} words equal, {} not\n", same, other);
   return other == 0 ? 0 : 1;
@@ -82,7 +83,8 @@ int measure(const std::filesystem::path& folder, bool all, double seconds, unsig
     if (!recorded) return fail(recorded.error());
     for (const RecordedWord& r : *recorded) ++seen[{sass::opcode13(r.word.inst), r.word.cls}];
     std::erase_if(words, [&](const Word& w) {
-      return std::any_of(recorded->begin(), recorded->end(), [&](const RecordedWord& r) { return r.word == w; });
+      return std::any_of(recorded->begin(), recorded->end(),
+                         [&](const RecordedWord& r) { return r.word == w; });
     });
   }
   // A few of every form first, should the time not suffice.
@@ -103,9 +105,11 @@ int measure(const std::filesystem::path& folder, bool all, double seconds, unsig
   std::ofstream results(folder / "results.txt");
   for (size_t i = 0; i < words.size(); ++i) {
     ++count[static_cast<size_t>((*outcomes)[i].kind)];
-    if ((*outcomes)[i].kind != Outcome::Kind::not_reached) results << to_text({words[i], (*outcomes)[i]}) << '\n';
+    if ((*outcomes)[i].kind != Outcome::Kind::not_reached)
+      results << to_text({words[i], (*outcomes)[i]}) << '\n';
   }
-  fmt::print("{} words: {} measured, {} faults, {} not reached\n", words.size(), count[1], count[2], count[0]);
+  fmt::print("{} words: {} measured, {} faults, {} not reached\n", words.size(), count[1], count[2],
+             count[0]);
   return 0;
 }
 
@@ -120,7 +124,9 @@ std::vector<Kept> read_kept(const std::filesystem::path& folder) {
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     if (file.path().extension() != ".raw") continue;
     std::ifstream in(file.path(), std::ios::binary);
-    const auto get = [&](void* p, size_t n) { return static_cast<bool>(in.read(static_cast<char*>(p), static_cast<std::streamsize>(n))); };
+    const auto get = [&](void* p, size_t n) {
+      return static_cast<bool>(in.read(static_cast<char*>(p), static_cast<std::streamsize>(n)));
+    };
     uint32_t head[2];
     while (get(head, sizeof head)) {
       Kept k;
@@ -147,7 +153,8 @@ int compare(const std::filesystem::path& folder, const std::string& filter, size
     const std::vector<WarpState>& in = inputs[static_cast<size_t>(w.cls)];
     const DirectResult direct = run_direct(w, in, kept_warps);
     const Expected x = expected(w);
-    if (!direct.refused.empty()) fmt::print("{} {:016x} {:016x}: refused: {}\n", name_of, w.inst.lo, w.inst.hi, direct.refused);
+    if (!direct.refused.empty())
+      fmt::print("{} {:016x} {:016x}: refused: {}\n", name_of, w.inst.lo, w.inst.hi, direct.refused);
     size_t wrong = 0;
     std::string first;
     for (size_t r = 0; r < k.which.size(); ++r)
@@ -159,7 +166,8 @@ int compare(const std::filesystem::path& folder, const std::string& filter, size
           if (known && hardware == ours) continue;
           if (k.which[r] == uniform_row && known && lane > up_lane) continue;
           if (++wrong > most) continue;
-          first += fmt::format("    row {} warp {} lane {}: {:08x}, ours {:08x} <-", k.which[r], v, lane, hardware, ours);
+          first += fmt::format("    row {} warp {} lane {}: {:08x}, ours {:08x} <-", k.which[r], v, lane,
+                               hardware, ours);
           for (unsigned n = 0; n < places - 1; ++n) {
             if (!x.use[n]) continue;
             const Place p = place(n);
@@ -181,7 +189,8 @@ int compare(const std::filesystem::path& folder, const std::string& filter, size
           first += '\n';
         }
     if (direct.refused.empty() && wrong > 0)
-      fmt::print("{} {:016x} {:016x}: {} of {} differ\n", name_of, w.inst.lo, w.inst.hi, wrong, k.values.size() * 32);
+      fmt::print("{} {:016x} {:016x}: {} of {} differ\n", name_of, w.inst.lo, w.inst.hi, wrong,
+                 k.values.size() * 32);
     if (most > 0) fmt::print("{}", first);
   }
   return 0;

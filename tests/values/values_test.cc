@@ -20,8 +20,8 @@ std::vector<RecordedWord> recorded() {
 TEST(Values, InterpreterGivesTheResultsOfHardware) {
   const std::vector<RecordedWord> all = recorded();
   const Replayed r = replay_recorded(all);
-  std::printf("%zu words recorded: %zu equal in %u operand sets each, %zu refused by name\n", all.size(), r.equal,
-              operand_sets, r.refused);
+  std::printf("%zu words recorded: %zu equal in %u operand sets each, %zu refused by name\n", all.size(),
+              r.equal, operand_sets, r.refused);
   EXPECT_GT(r.equal, 3000u);
   EXPECT_THAT(r.different, testing::IsEmpty());
 }
@@ -30,7 +30,8 @@ TEST(Values, EffectsAgreeWithWhatHardwareReadAndWrote) {
   std::vector<std::string> odd;
   for (const RecordedWord& r : recorded())
     if (r.outcome.kind == Outcome::Kind::measured)
-      if (const std::string c = contradiction(r.word, r.outcome.measured); !c.empty()) odd.push_back(text(r.word) + ": " + c);
+      if (const std::string c = contradiction(r.word, r.outcome.measured); !c.empty())
+        odd.push_back(text(r.word) + ": " + c);
   EXPECT_THAT(odd, testing::IsEmpty());
 }
 
@@ -67,7 +68,8 @@ TEST(Values, FrameAgreesWithDirectExecution) {
   EXPECT_EQ(tried.size(), classes);
 }
 
-// The checks see a result that is wrong in one bit of one lane, a write and a read that the table does not know.
+// The checks see a result that is wrong in one bit of one lane, a write and a read that the table does not
+// know.
 TEST(Values, WrongResultsAreSeen) {
   const Word add{{0x0000001808287221, 0x0000000000000000}, Class::plain};
   ASSERT_EQ(text(add), "FADD R40, R8, R24");

@@ -32,7 +32,9 @@ uint32_t get(const RawInst& w, unsigned high, unsigned low) {
 void put(RawInst& w, unsigned high, unsigned low, uint64_t v) { set_bits(w, bits(high, low), v); }
 
 // Where the operands of each place of a word go. Apart, so that no operand overlaps another.
-unsigned gpr_at(unsigned low) { return low == 16 ? 40 : low == 24 ? 8 : low == 32 ? 24 : low == 64 ? 32 : 48; }
+unsigned gpr_at(unsigned low) {
+  return low == 16 ? 40 : low == 24 ? 8 : low == 32 ? 24 : low == 64 ? 32 : 48;
+}
 unsigned gpr_room(unsigned low) { return low == 24 ? 16 : low == 40 ? 4 : 8; }
 unsigned ur_at(unsigned low) {
   return low == 16 ? 20 : low == 24 ? 4 : low == 32 ? 8 : low == 64 ? 12 : low == 40 ? 16 : 24;
@@ -56,7 +58,8 @@ std::string why_not(const Form& f, const RawInst& w) {
   if (f.flow() != sass::Flow::next) return "control leaves the place";
   if (f.cls == OpClass::gmma || m == "WARPGROUP")
     return "a warpgroup executes it, on descriptors of shared memory";
-  if (f.cls == OpClass::tma || m.starts_with("UCGABAR")) return "works on descriptors of bulk copies, clusters or the SM";
+  if (f.cls == OpClass::tma || m.starts_with("UCGABAR"))
+    return "works on descriptors of bulk copies, clusters or the SM";
   if (m.starts_with("SYNCS") || in(m, {"ARRIVES", "STAS", "REDAS"})) return "needs an mbarrier or a cluster";
   if (f.space() == MemSpace::texture || f.space() == MemSpace::surface) return "needs a texture or a surface";
   if (m == "LDGMC") return "needs a multicast object of several GPUs";
@@ -69,15 +72,16 @@ std::string why_not(const Form& f, const RawInst& w) {
     for (const Slot& s : f.uses)
       if (s.kind == SlotKind::alu_b || s.kind == SlotKind::alu_c || s.kind == SlotKind::alu_s)
         return "a constant through a handle";
-  if (m == "ULDC" && in(fmt::format("{:#x}", sass::opcode13(w)), {"0x1ab9", "0x18b8"})) return "a constant through a handle";
+  if (m == "ULDC" && in(fmt::format("{:#x}", sass::opcode13(w)), {"0x1ab9", "0x18b8"}))
+    return "a constant through a handle";
   if (m == "LDC" && sass::opcode13(w) == 0x1582) return "a constant through a handle";
   return {};
 }
 
 // Why this word of a form that can be executed can not.
 std::string why_not_word(const Form& f, const RawInst& w) {
-  const bool global = f.space() == MemSpace::global || f.space() == MemSpace::generic || f.mnemonic == "CCTL" ||
-                      f.mnemonic == "QSPC";
+  const bool global = f.space() == MemSpace::global || f.space() == MemSpace::generic ||
+                      f.mnemonic == "CCTL" || f.mnemonic == "QSPC";
   if (global && get(w, 72, 72) == 0 && sass::opcode13(w) != 0x197e && sass::opcode13(w) != 0x197f)
     return "a 32-bit global address: faults where addresses have 64 bits";
   if (f.space() == MemSpace::local && (sass::opcode13(w) & 0x1000) != 0 && !has_descriptor(w))
@@ -154,7 +158,9 @@ class Mover {
     if (get(w_, low + 5, low) != 63 || v_.all) put(w_, low + 5, low, ur_at(low));
   }
   // Accesses keep predicates that they do not have: which of them hardware allows is not known.
-  bool all_predicates() const { return v_.all && (form_.space() == MemSpace::none || form_.cls != OpClass::lsu); }
+  bool all_predicates() const {
+    return v_.all && (form_.space() == MemSpace::none || form_.cls != OpClass::lsu);
+  }
   void pred(unsigned low) {
     if (get(w_, low + 2, low) != 7 || all_predicates()) put(w_, low + 2, low, pred_at(low));
   }
@@ -226,10 +232,12 @@ class Mover {
         return true;
     }
   }
-  // Fields that a form has no use for and hardware wants to see empty: else the instruction is illegal. [measured H200]
+  // Fields that a form has no use for and hardware wants to see empty: else the instruction is illegal.
+  // [measured H200]
   void constant_fields() {
     const std::string_view m = form_.mnemonic;
-    if (in(m, {"LEA", "ULEA"}) && get(w_, 80, 80) == 0) m == "LEA" ? put(w_, 71, 64, 255) : put(w_, 69, 64, 63);
+    if (in(m, {"LEA", "ULEA"}) && get(w_, 80, 80) == 0)
+      m == "LEA" ? put(w_, 71, 64, 255) : put(w_, 69, 64, 63);
     const std::string t = sass::print(sm90(), w_, 0);
     const auto says = [&](std::string_view part) { return t.find(part) != std::string::npos; };
     if (says("F2FP") && says("PACK_AB") && !says("MERGE_C")) put(w_, 71, 64, 255);
@@ -324,7 +332,8 @@ WordList word_list() {
       refuse(row, why);
       continue;
     }
-    const bool immediate = sass::alu_layout(sass::opcode13(row)).s == sass::SourceS::imm && f->space() == MemSpace::none;
+    const bool immediate =
+        sass::alu_layout(sass::opcode13(row)).s == sass::SourceS::imm && f->space() == MemSpace::none;
     // Rows of compiled code and the first of each opcode come in all variants.
     const bool all = number < compiled || !with_words.contains(sass::opcode13(row));
     std::vector<Variant> wanted = {{}, {true, false, immediate && !all ? static_cast<int>(number % 3) : -1}};
@@ -355,8 +364,10 @@ WordList word_list() {
       if (with_words.contains(opcode)) continue;
       const RawInst w{opcode & 0xfffu, static_cast<uint64_t>(opcode >> 12) << 27};
       const std::string name = fmt::format("{} {:#x}", f.mnemonic, opcode);
-      if (std::none_of(list.not_checked.begin(), list.not_checked.end(), [&](const NotChecked& n) { return n.form == name; }))
-        list.not_checked.push_back({name, why_not(f, w).empty() ? "tests/oracle has no word of it" : why_not(f, w)});
+      if (std::none_of(list.not_checked.begin(), list.not_checked.end(),
+                       [&](const NotChecked& n) { return n.form == name; }))
+        list.not_checked.push_back(
+            {name, why_not(f, w).empty() ? "tests/oracle has no word of it" : why_not(f, w)});
     }
   }
   return list;

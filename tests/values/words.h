@@ -1,4 +1,5 @@
-// The instruction words under test: every word of sm_90 in tests/oracle/, with its operands moved into the window of states.h.
+// The instruction words under test: every word of sm_90 in tests/oracle/, with its operands moved into the
+// window of states.h.
 #pragma once
 
 #include <string>
@@ -17,24 +18,24 @@ struct Word {
 
 // What of a form is not executed, and why.
 struct NotChecked {
-  std::string form;    // "BRA 0x947"
+  std::string form;  // "BRA 0x947"
   std::string reason;
 };
 
 struct WordList {
-  std::vector<Word> words;             // no two alike; those of compiled code first
-  std::vector<NotChecked> not_checked; // one for each form and reason
-  size_t forms = 0;                    // opcodes of sm_90 in the table, and how many of them have a word here
+  std::vector<Word> words;              // no two alike; those of compiled code first
+  std::vector<NotChecked> not_checked;  // one for each form and reason
+  size_t forms = 0;  // opcodes of sm_90 in the table, and how many of them have a word here
   size_t forms_with_words = 0;
 };
 
 WordList word_list();
 
-// True for instructions whose result is a matter of machine, place or time and not of their operands: their effects are
-// checked, their values are not.
+// True for instructions whose result is a matter of machine, place or time and not of their operands: their
+// effects are checked, their values are not.
 bool reads_the_machine(const sass::RawInst& w);
 
-std::string text(const Word& w);  // SASS, without control bits
+std::string text(const Word& w);                // SASS, without control bits
 std::string form_name(const sass::RawInst& w);  // "FADD 0x221"
 
 }  // namespace xtrace::values

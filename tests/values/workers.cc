@@ -77,7 +77,8 @@ Progress read_log(const fs::path& folder, size_t words) {
     if (what == "ok") {
       std::string digest, changed, moved;
       fields >> digest >> changed >> moved;
-      if (const auto m = from_line(digest, changed, moved)) p.outcomes[index] = {Outcome::Kind::measured, *m, {}};
+      if (const auto m = from_line(digest, changed, moved))
+        p.outcomes[index] = {Outcome::Kind::measured, *m, {}};
     } else if (what == "fault") {
       std::string why;
       std::getline(fields >> std::ws, why);
@@ -99,16 +100,19 @@ pid_t start(const WorkOptions& o) {
   _exit(127);
 }
 
-void keep(std::ofstream& raw, uint32_t index, const std::vector<WarpState>& in, const std::vector<WarpState>& out,
-          const DirectResult& direct) {
+void keep(std::ofstream& raw, uint32_t index, const std::vector<WarpState>& in,
+          const std::vector<WarpState>& out, const DirectResult& direct) {
   std::vector<uint32_t> which;
   for (uint32_t r = 0; r < rows; ++r)
     for (unsigned w = 0; w < kept_warps; ++w)
-      if (in[w].row[r] != out[w].row[r] || (!direct.states.empty() && direct.states[w].row[r] != out[w].row[r])) {
+      if (in[w].row[r] != out[w].row[r] ||
+          (!direct.states.empty() && direct.states[w].row[r] != out[w].row[r])) {
         which.push_back(r);
         break;
       }
-  const auto put = [&](const void* p, size_t n) { raw.write(static_cast<const char*>(p), static_cast<std::streamsize>(n)); };
+  const auto put = [&](const void* p, size_t n) {
+    raw.write(static_cast<const char*>(p), static_cast<std::streamsize>(n));
+  };
   const uint32_t head[] = {index, static_cast<uint32_t>(which.size())};
   put(head, sizeof head);
   put(which.data(), which.size() * 4);
@@ -135,7 +139,8 @@ std::string to_line(const Measured& m) {
   return fmt::format("{:016x} {} {}", m.digest, hex_of(m.changed), hex_of(m.moved));
 }
 
-std::optional<Measured> from_line(const std::string& digest, const std::string& changed, const std::string& moved) {
+std::optional<Measured> from_line(const std::string& digest, const std::string& changed,
+                                  const std::string& moved) {
   Measured m;
   char* end = nullptr;
   m.digest = std::strtoull(digest.c_str(), &end, 16);
@@ -148,7 +153,9 @@ std::optional<Measured> from_line(const std::string& digest, const std::string& 
 
 Result<std::vector<Outcome>> measure_all(const std::vector<Word>& words, const WorkOptions& o) {
   const Clock::time_point begin = Clock::now();
-  const auto seconds_since = [](Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); };
+  const auto seconds_since = [](Clock::time_point t) {
+    return std::chrono::duration<double>(Clock::now() - t).count();
+  };
   fs::create_directories(o.folder);
   fs::remove(log_of(o.folder));
   {
@@ -202,13 +209,15 @@ namespace {
 class Sink {
  public:
   Sink(const fs::path& folder, bool keep_results) : log_(log_of(folder), std::ios::app) {
-    if (keep_results) raw_.emplace(folder / fmt::format("{}.raw", getpid()), std::ios::app | std::ios::binary);
+    if (keep_results)
+      raw_.emplace(folder / fmt::format("{}.raw", getpid()), std::ios::app | std::ios::binary);
   }
   void line(const std::string& text) {
     const std::lock_guard lock(mutex_);
     log_ << text << '\n' << std::flush;
   }
-  void result(size_t index, const Word& w, const std::vector<WarpState>& in, const std::vector<WarpState>& out) {
+  void result(size_t index, const Word& w, const std::vector<WarpState>& in,
+              const std::vector<WarpState>& out) {
     const Measured m = evaluate(in, out);
     if (raw_) {
       const DirectResult direct = run_direct(w, in);

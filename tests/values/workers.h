@@ -1,6 +1,7 @@
-// Measures many words on the GPU. Each word may end its process (a fault takes the context with it) or hang it, so the work is
-// done by processes of this same program. One at a time holds the GPU; the others stand by, ready, and the next one goes on
-// behind the word that ended its predecessor. Results are evaluated on all processors meanwhile.
+// Measures many words on the GPU. Each word may end its process (a fault takes the context with it) or hang
+// it, so the work is done by processes of this same program. One at a time holds the GPU; the others stand
+// by, ready, and the next one goes on behind the word that ended its predecessor. Results are evaluated on
+// all processors meanwhile.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +22,8 @@ struct WorkOptions {
   std::filesystem::path folder;
   unsigned processes = 8;
   double seconds = 240, seconds_without_progress = 15;
-  bool keep_results = false;  // *.raw: rows that changed, of the first 64 warps, of words on which the interpreter differs
+  bool keep_results =
+      false;  // *.raw: rows that changed, of the first 64 warps, of words on which the interpreter differs
 };
 // Parallel to `words`. bad_input or environment when no process could do anything.
 Result<std::vector<Outcome>> measure_all(const std::vector<Word>& words, const WorkOptions& options);
@@ -34,6 +36,7 @@ std::vector<Word> read_words(const std::filesystem::path& folder);
 
 // One line, and back. "-" for empty sets.
 std::string to_line(const Measured& m);
-std::optional<Measured> from_line(const std::string& digest, const std::string& changed, const std::string& moved);
+std::optional<Measured> from_line(const std::string& digest, const std::string& changed,
+                                  const std::string& moved);
 
 }  // namespace xtrace::values

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 
 namespace xtrace::replay::interp::value {
 
@@ -62,6 +63,14 @@ uint32_t i2f32(uint64_t magnitude, bool negative, Rounding r);
 
 // A single-precision number as an integer of `width` bits, clamped at its limits. `v` is a number.
 uint64_t f2i(double v, unsigned width, bool is_signed, Rounding r);
+
+// What an operation on doubles gives when its result is not a number: the first of its operands, in the operation's order, that
+// is none either, and quiet; else one of its own. [measured H200]
+inline uint64_t not_a_number(std::initializer_list<double> in_order) {
+  for (const double v : in_order)
+    if (v != v) return std::bit_cast<uint64_t>(v) | quiet64;
+  return nan64;
+}
 
 // Double-precision arithmetic in a rounding mode.
 double dadd(double a, double b, Rounding r);

@@ -39,7 +39,8 @@ struct Total {
   int unit = 0;
   std::optional<uint32_t> special;
 };
-Total add_products(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c, const Narrow& format) {
+Total add_products(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c,
+                   const Narrow& format) {
   std::array<Summand, 17> s;
   bool nan = is_nan(c), above = c == 0x7f800000, below = c == 0xff800000;
   for (size_t i = 0; i < 16; ++i) {
@@ -62,7 +63,7 @@ Total add_products(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16
   int largest = -1000;
   for (const Summand& x : s)
     if (x.significand != 0) largest = std::max(largest, x.exponent);
-  if (largest == -1000) return {};  // zeros only: their sum has no sign
+  if (largest == -1000) return {};           // zeros only: their sum has no sign
   const int unit = largest - fraction_bits;  // exponent of bit 0 of the sum
   int64_t sum = 0;
   for (const Summand& x : s) {
@@ -77,7 +78,8 @@ Total add_products(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16
 
 }  // namespace
 
-uint32_t hmma_f32(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c, const Narrow& format) {
+uint32_t hmma_f32(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c,
+                  const Narrow& format) {
   const auto [sum, unit, special] = add_products(a, b, c, format);
   if (special) return *special;
   if (sum == 0) return 0;

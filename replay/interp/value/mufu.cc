@@ -2,6 +2,7 @@
 
 #include <zstd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -22,14 +23,18 @@ extern const char mufu_end[] asm("xtrace_mufu_end");
 namespace xtrace::replay::interp::value {
 namespace {
 
-// What hardware's result is above the rounded exact one, in units of the last place, plus 2; two bits each, from the lowest.
-// First RCP of 1.0 .. 2.0, then RSQ of 1.0 .. 4.0, every significand in order.
-constexpr size_t rcp_entries = 1u << 23, rsq_entries = 1u << 24, table_bytes = (rcp_entries + rsq_entries) / 4;
+// What hardware's result is above the rounded exact one, in units of the last place, plus 2; two bits each,
+// from the lowest. First RCP of 1.0 .. 2.0, then RSQ of 1.0 .. 4.0, then EX2 of 1.0 .. 2.0, every significand
+// in order. No result of EX2 lies so near the middle between two numbers that the double-precision exp2 of a
+// C library could round it wrongly.
+constexpr size_t rcp_entries = 1u << 23, rsq_entries = 1u << 24, ex2_entries = 1u << 23,
+                 table_bytes = (rcp_entries + rsq_entries + ex2_entries) / 4;
 
 const std::vector<uint8_t>& table() {
   static const std::vector<uint8_t> t = [] {
     std::vector<uint8_t> bytes(table_bytes);
-    const size_t n = ZSTD_decompress(bytes.data(), bytes.size(), mufu_begin, static_cast<size_t>(mufu_end - mufu_begin));
+    const size_t n =
+        ZSTD_decompress(bytes.data(), bytes.size(), mufu_begin, static_cast<size_t>(mufu_end - mufu_begin));
     XT_CHECK(n == table_bytes, "the table of the special function unit is damaged");
     return bytes;
   }();
@@ -44,7 +49,12 @@ constexpr uint32_t one = 0x3f800000, significand = 0x007fffff;
 // Of 1.0 <= a < 2.0, and of 1.0 <= a < 4.0.
 uint32_t rcp_of(uint32_t a) { return corrected(bits32(1.0f / f32(a)), a - one); }
 uint32_t rsq_of(uint32_t a) {
-  return corrected(bits32(static_cast<float>(1.0 / std::sqrt(static_cast<double>(f32(a))))), rcp_entries + (a - one));
+  return corrected(bits32(static_cast<float>(1.0 / std::sqrt(static_cast<double>(f32(a))))),
+                   rcp_entries + (a - one));
+}
+uint32_t ex2_of(uint32_t a) {
+  return corrected(bits32(static_cast<float>(std::exp2(static_cast<double>(f32(a))))),
+                   rcp_entries + rsq_entries + (a - one));
 }
 int exponent_of(uint32_t a) { return static_cast<int>(a >> 23 & 0xff) - 127; }
 
@@ -76,6 +86,18 @@ uint32_t mufu_rsq(uint32_t a) {
   const int odd = exponent_of(a) & 1;
   const uint32_t r = rsq_of(static_cast<uint32_t>(127 + odd) << 23 | (a & significand));
   return r - static_cast<uint32_t>((exponent_of(a) - odd) / 2) * 0x00800000u;
+}
+
+uint32_t mufu_ex2(uint32_t a) {
+  if (is_nan(a)) return nan32;
+  // In units of 2^-23, cut off; negative ones as the ones' complement unless they are integers.
+  const auto units = static_cast<int64_t>(std::min(std::fabs(static_cast<double>(f32(a))), 1000.0) * 0x1p23);
+  const int64_t x = (a & 0x80000000) == 0 ? units : (units & significand) == 0 ? -units : ~units;
+  const int64_t exponent = x >> 23;
+  if (exponent > 127) return inf32;
+  if (exponent < -126) return 0;
+  return ex2_of(one | (static_cast<uint32_t>(x) & significand)) +
+         static_cast<uint32_t>(exponent - 1) * 0x00800000u;
 }
 
 uint32_t mufu_rcp64h(uint32_t a) {

@@ -16,6 +16,10 @@ constexpr Narrow half_format{10, -14, 0x7c00, 0x3c00};
 constexpr Narrow brain_format{7, -126, 0x7f80, 0x3f80};
 
 constexpr bool narrow_nan(uint16_t v, const Narrow& f) { return (v & 0x7fff) > f.infinity; }
+// .FTZ: a subnormal becomes a zero of its sign.
+constexpr uint16_t narrow_flush(uint16_t v, const Narrow& f) {
+  return (v & f.infinity) == 0 ? static_cast<uint16_t>(v & 0x8000) : v;
+}
 double narrow_to_double(uint16_t v, const Narrow& f);
 // `r` is nearest or zero. A sum is given as add_to_odd forms it.
 uint16_t double_to_narrow(double v, const Narrow& f, Rounding r = Rounding::nearest);

@@ -164,6 +164,13 @@ TEST(Values, SpecialFunctions) {
   EXPECT_EQ(mufu_rsq(0x3fc04248), 0x3f50e1e1u);
   EXPECT_EQ(mufu_rsq(0xc0a9f37b), 0x7fffffffu);
   EXPECT_EQ(mufu_rsq(0x00258e97), 0x7f800000u);
+  EXPECT_EQ(mufu_ex2(0xbf000000), 0x3f3504f2u);
+  EXPECT_EQ(mufu_ex2(0xbc600000), 0x3f7d95deu);
+  EXPECT_EQ(mufu_ex2(0x3eefba6e), 0x3fb11347u);
+  EXPECT_EQ(mufu_ex2(0xc1500000), 0x39000000u);
+  EXPECT_EQ(mufu_ex2(0x43000000), 0x7f800000u);
+  EXPECT_EQ(mufu_ex2(0x869074b7), 0x3f800000u);
+  EXPECT_EQ(mufu_ex2(0xff800000), 0u);
   EXPECT_EQ(mufu_rsq64h(0x40100000), 0x3fe00000u);
   EXPECT_EQ(mufu_rsq64h(0x62aa6c41), 0x2e919b98u);
   EXPECT_EQ(mufu_rsq64h(0x7fee3fc4), 0x1ff074e0u);
