@@ -172,9 +172,8 @@ class Spliced : public testing::TestWithParam<std::string> {
     instrument::RecordForm form;
     if (records == Records::brief) form = {splicer->index_bits(), probe == ProbeKind::block};
     if (records == Records::brief || records == Records::packed) plan.executions = executions();
-    instrument::SlotPlan slots =
-        instrument::plan_slots(stored(probe), splicer->largest_record(probe), records == Records::wrapping,
-                               form, uint64_t{1} << 30);
+    instrument::SlotPlan slots = instrument::plan_slots(
+        stored(probe), splicer->largest_record(probe), records == Records::wrapping, form, uint64_t{1} << 30);
     const auto buffer = backend->allocate(slots.total_bytes, "records");
     ASSERT_TRUE(buffer);
     instrument::place(slots, buffer->value);
@@ -314,7 +313,7 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
   for (const wire::Block& b : splicer->blocks())
     for (uint32_t k = 0; k < b.instructions; ++k) pcs.push_back(b.first_pc + 16 * k);
   size_t replayed = 0;
-  const size_t step = std::max<size_t>(1, pcs.size() / 12) | 1;   // odd and even places
+  const size_t step = std::max<size_t>(1, pcs.size() / 12) | 1;  // odd and even places
   for (size_t n = 0; n < pcs.size(); n += step) {
     SCOPED_TRACE(fmt::format("site {:#x}", pcs[n]));
     PcWitness witness(pcs[n]);
@@ -327,7 +326,7 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
     for (const auto& [warp, events] : seen)
       bytes[warp] = static_cast<uint32_t>(wire::chunk_bytes * (witness.masks[warp].size() + events.size()));
     std::erase_if(witness.masks, [](const auto& warp) { return warp.second.empty(); });
-    const bool headless = n % 2 == 0;   // plain slots without heads, and wrapping ones
+    const bool headless = n % 2 == 0;  // plain slots without heads, and wrapping ones
     instrument::RecordForm form;
     form.headless = headless;
     instrument::SlotPlan slots =
