@@ -27,6 +27,7 @@ struct Block {
   bool indirect = false;       // leaves by RET, BRX or an unknown call
   bool exits = false;          // may end the warp (EXIT)
   std::vector<uint32_t> chain; // short records: blocks that always follow this one; their clocks are in its record
+  bool narrow_count = false;   // `count`: its counters have 32 bits, and are right below narrow_executions
   bool full = false;           // records without a mask: all lanes were active in every counted execution
   // An instruction in front of which no register was free has no clock. Decoders give it the earliest cycle that the clock
   // before allows, or in front of the first one the latest.

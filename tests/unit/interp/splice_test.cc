@@ -29,11 +29,9 @@ struct Refusal {
 };
 constexpr Refusal refusals[] = {
     // Every register of the launch is live in some block.
-    {"many_registers", ProbeKind::count, {}, "no register is free at many_registers@0x4420"},
     {"many_registers", ProbeKind::block, Records::wrapping, "no register is free at many_registers@0x3f80"},
     {"many_registers", ProbeKind::block, Records::plain, "no register is free at many_registers@0x3f80"},
     {"many_registers", ProbeKind::inst, Records::wrapping, "no register is free at many_registers@0x3740"},
-    {"launch_bounds", ProbeKind::count, {}, "no register is free at launch_bounds@0x940"},
     {"launch_bounds", ProbeKind::inst, Records::wrapping, "no register is free at launch_bounds@0x860"},
 };
 const char* refusal(const std::string& kernel, ProbeKind probe, std::optional<Records> records) {

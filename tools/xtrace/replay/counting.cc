@@ -49,6 +49,16 @@ Status agree(const LaunchContext& c, const Counts& counts) {
   return {};
 }
 
+// Counters of 32 bits: agree() has shown that the executions did not go past them, when they were the same twice.
+Status check_narrow(const wire::AddressMap& map, const Counts& counts) {
+  for (uint32_t b = 0; b < counts.blocks.size(); ++b)
+    if (map.blocks[b].narrow_count && (!counts.stable || counts.blocks[b].warps >= wire::narrow_executions))
+      return unsupported("block {} leaves one register to count in, and {}", b,
+                         counts.stable ? "is executed more often than 32 bits hold"
+                                       : "its executions differ between replays, so that 32 bits may not hold them");
+  return {};
+}
+
 }  // namespace
 
 Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
@@ -91,6 +101,7 @@ Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
   });
   XT_TRY_STATUS(c.backend.release(buffer));
   if (counted) XT_TRY_STATUS(agree(c, *counted));
+  if (counted) XT_TRY_STATUS(check_narrow(spliced.map, *counted));
   return counted;
 }
 
