@@ -199,6 +199,14 @@ RawInst lop3(Gpr d, Gpr a, Gpr b, Gpr c, uint8_t lut) {
 RawInst lop3_imm(Gpr d, Gpr a, uint32_t imm, Gpr c, uint8_t lut) {
   return rir(0x812, 0x78e0000 | uint64_t{lut} << 8, d, a, imm, c);
 }
+RawInst lop3_ur(Gpr d, Gpr a, Ureg b, Gpr c, uint8_t lut) {
+  RawInst w = base(0xc12, uniform_page | 0x78e0000 | uint64_t{lut} << 8);
+  put(w, rd_field, d.index);
+  put(w, ra_field, a.index);
+  put(w, urb_field, b.index);
+  put(w, rc_field, c.index);
+  return w;
+}
 RawInst shf_r_u32_hi_imm(Gpr d, Gpr c, uint8_t shift) { return rir(0x819, 0x11600, d, RZ, shift, c); }
 RawInst shf_l_u32_imm(Gpr d, Gpr a, uint8_t shift) { return rir(0x819, 0x600, d, a, shift, RZ); }
 

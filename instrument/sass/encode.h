@@ -95,6 +95,7 @@ RawInst imad_imm(Gpr d, Gpr a, uint32_t imm, Gpr c);           // d = a * imm + 
 RawInst imad_wide_u32_imm(Gpr d, Gpr a, uint32_t imm, Gpr c);  // d:d+1 = a * imm + c:c+1
 RawInst lop3(Gpr d, Gpr a, Gpr b, Gpr c, uint8_t lut);
 RawInst lop3_imm(Gpr d, Gpr a, uint32_t imm, Gpr c, uint8_t lut);
+RawInst lop3_ur(Gpr d, Gpr a, Ureg b, Gpr c, uint8_t lut);
 RawInst shf_r_u32_hi_imm(Gpr d, Gpr c, uint8_t shift);                       // d = c >> shift
 RawInst shf_l_u32_imm(Gpr d, Gpr a, uint8_t shift);                          // d = a << shift
 RawInst lea_imm(Gpr d, Gpr a, uint32_t imm, uint8_t shift);                  // d = (a << shift) + imm

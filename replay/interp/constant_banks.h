@@ -14,8 +14,8 @@
 
 namespace xtrace::replay::interp {
 
-// Eight bytes that hold the address of something that was not recorded: a function of the driver, a string. Who reads
-// them is refused.
+// Eight bytes that hold the address of something that was not recorded: a function of the driver, a string.
+// Who reads them is refused.
 struct UnknownConstant {
   unsigned bank = 0;
   uint64_t offset = 0;

@@ -11,12 +11,13 @@
 namespace xtrace::replay::interp {
 namespace {
 
-// Turns end after so many branches backwards, of which every loop has one. Instructions do not count: so spliced
-// code, which has more of them, takes turns where the original does, and code that waits by spinning goes its way.
+// Turns end after so many branches backwards, of which every loop has one. Instructions do not count: so
+// spliced code, which has more of them, takes turns where the original does, and code that waits by spinning
+// goes its way.
 constexpr uint32_t path_slice = 64;     // before another path of a diverged warp runs
 constexpr uint32_t warp_slice = 256;    // ... another warp of the CTA
 constexpr uint32_t cta_slice = 2048;    // ... another CTA
-constexpr size_t most_resident = 4096;    // CTAs that run at the same time
+constexpr size_t most_resident = 4096;  // CTAs that run at the same time
 
 class Engine {
  public:
@@ -198,9 +199,11 @@ Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
     s.mask = i.uniform ? guard : guard & p.mask;
     issue(w, i);
     if (i.registers > w.registers)
-      return located(cta, w, at,
-                     {ErrorKind::device, fmt::format("R{} is used, and the warp holds {} registers a thread",
-                                                     i.registers - 1, w.registers), -1});
+      return located(
+          cta, w, at,
+          {ErrorKind::device,
+           fmt::format("R{} is used, and the warp holds {} registers a thread", i.registers - 1, w.registers),
+           -1});
     if (options_.witness != nullptr)
       options_.witness->executed(w.global_number, i.pc, p.mask, i.uniform ? guard & p.mask : s.mask);
     s.next = Next::fall;
@@ -215,8 +218,7 @@ Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
     if (s.next == Next::fall && !s.yield) continue;
     const bool gives_way = s.yield && i.flag[3];  // other paths and warps go first
     turn.back_branches += s.yield;
-    const bool rotate =
-        s.yield && w.paths.size() > 1 && (gives_way || ++w.back_branches % path_slice == 0);
+    const bool rotate = s.yield && w.paths.size() > 1 && (gives_way || ++w.back_branches % path_slice == 0);
     more = w.live != 0 && select_path(w, rotate) && !gives_way && turn.back_branches < warp_slice;
   }
   result_.warp_instructions += turn.instructions;

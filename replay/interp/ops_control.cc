@@ -42,8 +42,8 @@ void decode_bra_divergent(Decoder& d, Inst& i) {
   decode_target(d, i);
   i.exec = bra_divergent;
 }
-// BRA.U: the path goes as one. .ANY: when the condition holds in one of its lanes; else it must hold in all or none [guess:
-// where that was not so, both ways led to one instruction].
+// BRA.U: the path goes as one. .ANY: when the condition holds in one of its lanes; else it must hold in all
+// or none [guess: where that was not so, both ways led to one instruction].
 void bra_uniform(Step& s, const Inst& i) {
   const uint32_t lanes = condition(s, i);
   if (lanes == 0) return;

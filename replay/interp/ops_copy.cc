@@ -11,8 +11,8 @@
 namespace xtrace::replay::interp {
 namespace {
 
-// LDGSTS: i.d[0] is the row with the shared address, i.imm its offset. Lanes whose predicate does not hold read nothing, and
-// zeros arrive. [ptxas 13: cp.async with a source of no bytes]
+// LDGSTS: i.d[0] is the row with the shared address, i.imm its offset. Lanes whose predicate does not hold
+// read nothing, and zeros arrive. [ptxas 13: cp.async with a source of no bytes]
 void ldgsts(Step& s, const Inst& i) {
   const uint32_t reads = s.pred(i.pp);
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {

@@ -33,8 +33,8 @@ void wait_for_cluster(Step& s);
 // Paths that wait for a phase of the cluster's barrier which is over go on.
 void wake_for_cluster(Cta& cta);
 
-// The current path waits for what it tries. wake_trying: paths for which it came about go on; with `give_up` all do, told
-// that it did not. True: some did.
+// The current path waits for what it tries. wake_trying: paths for which it came about go on; with `give_up`
+// all do, told that it did not. True: some did.
 void wait_trying(Step& s, PathState state, const Try& trying);
 bool wake_trying(Cta& cta, bool give_up);
 // USETMAXREG: the warp gets or gives registers, if the CTA has them to give.

@@ -26,9 +26,9 @@ struct Program {
       problems;  // why an instruction is refused: Inst::op of a refusing one is the index here
   ConstantBanks banks;
   RowLayout layout;
-  uint32_t registers = 0;    // EIATTR_REGCOUNT
+  uint32_t registers = 0;          // EIATTR_REGCOUNT
   bool changes_registers = false;  // USETMAXREG
-  uint32_t local_bytes = 0;  // a thread: frame and stack
+  uint32_t local_bytes = 0;        // a thread: frame and stack
   uint32_t frame_bytes = 0;
   uint32_t shared_bytes = 0;  // static
   uint32_t code_bytes = 0;

@@ -28,9 +28,9 @@ enum class PathState : uint8_t {
 
 // What a path tries that others have to make possible; a predicate then tells whether it came about.
 struct Try {
-  uint32_t lanes = 0;    // whose predicate it is
-  uint32_t what = 0;     // the barrier's offset in shared memory; registers a thread
-  bool parity = false;   // of the phase that must be over
+  uint32_t lanes = 0;   // whose predicate it is
+  uint32_t what = 0;    // the barrier's offset in shared memory; registers a thread
+  bool parity = false;  // of the phase that must be over
   uint8_t pred = pt;
 };
 

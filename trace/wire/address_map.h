@@ -32,6 +32,7 @@ struct Block {
                                // their end, through this block alone. Decoders put its executions behind those of that
                                // block, one cycle later, and can not tell whether lanes that came one after another
                                // were in it together
+  bool narrow_count = false;   // `count`: its counters have 32 bits, and are right below narrow_executions
   bool full = false;           // records without a mask: all lanes were active in every counted execution
   // An instruction in front of which no register was free has no clock. Decoders give it the earliest cycle that the clock
   // before allows, or in front of the first one the latest.

@@ -136,6 +136,8 @@ struct BlockCount {
   uint64_t warps;    // executions by a warp
   uint64_t lanes;    // sum of active lanes
 };
+// Executions by a warp that a counter of 32 bits holds, lanes included.
+constexpr uint64_t narrow_executions = 1ull << 27;
 
 // Is this CTA traced under cta:1/N sampling? The same expression stands in the spliced prologue.
 constexpr uint32_t sample_multiplier = 0x9e3779b1u;

@@ -1,9 +1,10 @@
-// The recorded kernels: what the interpreter leaves in memory against what an H200 left there, every byte. For the launches that
-// were made without one this shows only that nothing has changed.
+// The recorded kernels: what the interpreter leaves in memory against what an H200 left there, every byte.
+// For the launches that were made without one this shows only that nothing has changed.
 //
-// reduce_sum is no exception today, and could be: four CTAs add to one float by RED, in whatever order they arrive. The
-// interpreter adds in the order of CTAs, and the recorded sum is the same. Should a new recording hold another order's sum, the
-// four bytes of its second region may differ, and this test has to say which they are.
+// reduce_sum is no exception today, and could be: four CTAs add to one float by RED, in whatever order they
+// arrive. The interpreter adds in the order of CTAs, and the recorded sum is the same. Should a new recording
+// hold another order's sum, the four bytes of its second region may differ, and this test has to say which
+// they are.
 #include <gtest/gtest.h>
 
 #include "replay/interp/interp_backend.h"
@@ -37,7 +38,8 @@ TEST_P(Recorded, OutputIsThatOfTheHardware) {
                              << std::to_integer<int>(want[first]) << ", found "
                              << std::to_integer<int>(got[first]);
   }
-  EXPECT_TRUE(changed || GetParam() == "three_instructions") << "the recorded launch changed nothing: this test shows nothing";
+  EXPECT_TRUE(changed || GetParam() == "three_instructions")
+      << "the recorded launch changed nothing: this test shows nothing";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Recorded, testing::ValuesIn(recorded_kernels()),

@@ -30,11 +30,9 @@ struct Refusal {
 };
 constexpr Refusal refusals[] = {
     // Every register of the launch is live in some block.
-    {"many_registers", ProbeKind::count, {}, "no register is free at many_registers@0x4420"},
     {"many_registers", ProbeKind::block, Records::wrapping, "no register is free at many_registers@0x3f80"},
     {"many_registers", ProbeKind::block, Records::plain, "no register is free at many_registers@0x3f80"},
     {"many_registers", ProbeKind::inst, Records::wrapping, "no register is free at many_registers@0x3740"},
-    {"launch_bounds", ProbeKind::count, {}, "no register is free at launch_bounds@0x940"},
     {"launch_bounds", ProbeKind::inst, Records::wrapping, "no register is free at launch_bounds@0x860"},
 };
 const char* refusal(const std::string& kernel, ProbeKind probe, std::optional<Records> records) {
@@ -219,9 +217,8 @@ class Spliced : public testing::TestWithParam<Code> {
     instrument::RecordForm form;
     if (records == Records::brief) form = {splicer->index_bits(), probe == ProbeKind::block};
     if (records == Records::brief || records == Records::packed) plan.executions = executions();
-    instrument::SlotPlan slots =
-        instrument::plan_slots(stored(probe), splicer->largest_record(probe), records == Records::wrapping,
-                               form, uint64_t{1} << 30);
+    instrument::SlotPlan slots = instrument::plan_slots(
+        stored(probe), splicer->largest_record(probe), records == Records::wrapping, form, uint64_t{1} << 30);
     const auto buffer = backend->allocate(slots.total_bytes, "records");
     ASSERT_TRUE(buffer);
     instrument::place(slots, buffer->value);
@@ -382,7 +379,7 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
   for (const wire::Block& b : splicer->blocks())
     for (uint32_t k = 0; k < b.instructions; ++k) pcs.push_back(b.first_pc + 16 * k);
   size_t replayed = 0;
-  const size_t step = std::max<size_t>(1, pcs.size() / 12) | 1;   // odd and even places
+  const size_t step = std::max<size_t>(1, pcs.size() / 12) | 1;  // odd and even places
   for (size_t n = 0; n < pcs.size(); n += step) {
     SCOPED_TRACE(fmt::format("site {:#x}", pcs[n]));
     PcWitness witness(pcs[n]);
@@ -395,7 +392,7 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
     for (const auto& [warp, events] : seen)
       bytes[warp] = static_cast<uint32_t>(wire::chunk_bytes * (witness.masks[warp].size() + events.size()));
     std::erase_if(witness.masks, [](const auto& warp) { return warp.second.empty(); });
-    const bool headless = n % 2 == 0;   // plain slots without heads, and wrapping ones
+    const bool headless = n % 2 == 0;  // plain slots without heads, and wrapping ones
     instrument::RecordForm form;
     form.headless = headless;
     instrument::SlotPlan slots =

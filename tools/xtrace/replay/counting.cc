@@ -38,6 +38,20 @@ Status check_bytes(const LaunchContext& c, const Counts& counts, instrument::Pro
                    "record a launch with fewer iterations");
 }
 
+namespace {
+
+// Counters of 32 bits: check_bytes() has shown that the executions did not go past them, when they were the same twice.
+Status check_narrow(const wire::AddressMap& map, const Counts& counts) {
+  for (uint32_t b = 0; b < counts.blocks.size(); ++b)
+    if (map.blocks[b].narrow_count && (!counts.stable || counts.blocks[b].warps >= wire::narrow_executions))
+      return unsupported("block {} leaves one register to count in, and {}", b,
+                         counts.stable ? "is executed more often than 32 bits hold"
+                                       : "its executions differ between replays, so that 32 bits may not hold them");
+  return {};
+}
+
+}  // namespace
+
 Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
   const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
   instrument::SlotPlan plan = instrument::plan_counters(c.warps, blocks);
@@ -81,6 +95,7 @@ Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
   if (counted) {
     XT_TRY_STATUS(check_bytes(c, *counted, instrument::ProbeKind::block, counted->block_bytes));
     XT_TRY_STATUS(check_bytes(c, *counted, instrument::ProbeKind::inst, counted->inst_bytes));
+    XT_TRY_STATUS(check_narrow(spliced.map, *counted));
   }
   return counted;
 }
