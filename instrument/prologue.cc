@@ -188,7 +188,7 @@ class Classic {
     put(seq_, enc::s2r(r2, enc::sr_virtid), loads());
     put(seq_, enc::s2r(r3, enc::sr_virtualsmid), loads(r2ur_to_use));
     put(seq_, enc::cs2r32(r5, enc::sr_globaltimer_lo));
-    put(seq_, enc::cs2r32(r4, enc::sr_clock_lo), after(vector_to_vector));
+    put(seq_, enc::cs2r32(r4, enc::sr_clock_lo), after(clock_to_vector(arch_)));
     pack_place(seq_, r5, r3, r2, r5, when_read(1));
     put(seq_, store_head({r6}, r4), {.stall = scoreboard_visible, .read_barrier = sb_stores});
     put(seq_, enc::uiadd3_imm(ur_.address, ur_.address, layout_.lead_bytes), after(uniform_to_vector));
@@ -255,7 +255,7 @@ class Light {
     if (taken_ > 0) {
       constants(seq);
       if (taken_ == 4 && !layout_.headless) put(seq, enc::cs2r32(clock(), enc::sr_clock_lo));
-      put_pause(seq, vector_to_vector - 1);
+      put_pause(seq, clock_to_vector(arch_) - 1);
     }
     // address = slots + block * (slots of a CTA) + warp * slot
     put(seq, enc::imad_imm(address(), block(), layout_.slot_bytes * warps_per_cta(shape_), address()), wait(1));
