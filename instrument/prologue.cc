@@ -196,7 +196,7 @@ class Classic {
     if (layout_.headless) return;
     put(seq_, enc::s2r(r2, enc::sr_virtid), loads(r2ur_to_use));
     put(seq_, enc::cs2r32(r5, enc::sr_globaltimer_lo));
-    put(seq_, enc::cs2r32(r4, enc::sr_clock_lo), after(vector_to_vector));
+    put(seq_, enc::cs2r32(r4, enc::sr_clock_lo), after(clock_to_vector(arch_)));
     put(seq_, place_time(r5), after(vector_to_vector));
     put(seq_, pack_place(r5, r2, r5), when_read(vector_to_memory));
     put(seq_, store_head({r6}, r4), {.stall = scoreboard_visible, .read_barrier = sb_stores});
@@ -264,7 +264,7 @@ class Light {
     if (taken_ > 0) {
       constants(seq);
       if (taken_ == 4 && !layout_.headless) put(seq, enc::cs2r32(clock(), enc::sr_clock_lo));
-      put_pause(seq, vector_to_vector - 1);
+      put_pause(seq, clock_to_vector(arch_) - 1);
     }
     // address = slots + block * (slots of a CTA) + warp * slot
     put(seq, enc::imad_imm(address(), block(), layout_.slot_bytes * warps_per_cta(shape_), address()), wait(1));

@@ -168,7 +168,11 @@ void atom_float(Printer& p) {
   order(p);
 }
 void atom_cas(Printer& p) {
-  p.render("<.E@72>.CAS<#cache@86:84>");
+  // [nvdisasm 13: of generic addresses; those of ATOMG show nothing]
+  static constexpr std::array<std::string_view, 4> kinds = {".CAS", ".CAST", ".CAS", ".CAST.SPIN"};
+  p.render("<.E@72>");
+  p.put(kinds[p.form().mnemonic == "ATOM.CAS" ? p.field(88, 87) : 0]);
+  p.render("<#cache@86:84>");
   atomic_type(p);
   order(p);
 }

@@ -34,7 +34,7 @@ struct Candidate {
 
 struct Tally {
   std::map<std::string, uint64_t> by_plan;
-  uint64_t kernels = 0, tried = 0, cut_first = 0, identical = 0, spliced = 0, extracted = 0, faults = 0, sites = 0;
+  uint64_t unchanged = 0, kernels = 0, tried = 0, cut_first = 0, identical = 0, spliced = 0, extracted = 0, faults = 0, sites = 0;
   std::map<std::string, uint64_t> refusals, extract_refusals;
   std::map<std::string, std::string> example;
 };
@@ -157,10 +157,26 @@ class Run {
         if (e.kind != cubin::FatbinEntry::Kind::cubin || (only_ != 0 && e.sm != only_) ||
             !sass::find_arch(e.sm))
           continue;
-        const auto names = cubin::kernel_names(*bytes, e);
-        if (!names) continue;
-        for (const std::string& k : *names) candidates_[e.sm].push_back({f, e, k});
+        add_kernels(*bytes, f, e);
       }
+    }
+  }
+
+  // Every kernel: the empty plan parses its cubin, reads what the cubin says of it and gives the bytes; here the cubin is
+  // written again, too.
+  void add_kernels(ByteView bytes, size_t f, const cubin::FatbinEntry& e) {
+    Tally& t = tallies_[e.sm];
+    const auto code = cubin::unwrap(bytes, e);
+    const auto image = code ? cubin::Image::parse(*code) : tl::make_unexpected(code.error());
+    if (!image) return fault(t, {f, e, "(cubin)"}, image.error().to_string());
+    const auto rewritten = image->write();
+    if (!rewritten || *rewritten != *code) return fault(t, {f, e, "(cubin)"}, "is not written back as it was");
+    for (const std::string& k : image->kernels()) {
+      if (const auto info = cubin::kernel_info(*image, k); !info)
+        fault(t, {f, e, k}, info.error().to_string());
+      else
+        ++t.unchanged;
+      candidates_[e.sm].push_back({f, e, k});
     }
   }
 
@@ -252,9 +268,9 @@ class Run {
     uint64_t faults = 0;
     for (const auto& [sm, t] : tallies_) {
       fmt::print(
-          "sm_{}: {} kernels, {} tried ({} cut out first): empty plan identical {}, {} splices ({} sites), extracted {}, "
+          "sm_{}: {} kernels, {} unchanged by the empty plan; {} tried ({} cut out first): empty plan identical {}, {} splices ({} sites), extracted {}, "
           "faults {}\n",
-          sm, t.kernels, t.tried, t.cut_first, t.identical, t.spliced, t.sites, t.extracted, t.faults);
+          sm, t.kernels, t.unchanged, t.tried, t.cut_first, t.identical, t.spliced, t.sites, t.extracted, t.faults);
       for (const auto& [plan, n] : t.by_plan) fmt::print("  plan {}: {}\n", plan, n);
       for (const auto& [reason, n] : t.refusals)
         fmt::print("  splice refused x{}: {} ({})\n", n, reason, t.example.at(reason));
