@@ -269,7 +269,10 @@ class Light {
     // address = slots + block * (slots of a CTA) + warp * slot
     put(seq, enc::imad_imm(address(), block(), layout_.slot_bytes * warps_per_cta(shape_), address()), wait(1));
     put(seq, enc::shf_r_u32_hi_imm(warp(), thread(), 5), after(1));
-    if (!layout_.headless) put(seq, place_time(time()));
+    if (!layout_.headless) {
+      put_pause(seq, clock_to_vector(arch_) - vector_to_vector);   // beside what has passed since the time was read
+      put(seq, place_time(time()));
+    }
     put_pause(seq, vector_to_vector - 1);
     put(seq, enc::imad_imm(address(), warp(), layout_.slot_bytes, address()));
     if (layout_.headless) {

@@ -14,18 +14,20 @@ namespace {
 // LDGSTS: i.d[0] is the row with the shared address, i.imm its offset. Lanes whose predicate does not hold
 // read nothing, and zeros arrive. [ptxas 13: cp.async with a source of no bytes]
 void ldgsts(Step& s, const Inst& i) {
-  const uint32_t reads = s.pred(i.pp);
+  const std::byte* from[lane_count] = {};
+  for (uint32_t m = s.mask & s.pred(i.pp); m != 0; m &= m - 1) {
+    const unsigned l = first_lane(m);
+    from[l] = global_bytes(s, address64(s, i, l), i.bytes, l);
+    if (from[l] == nullptr) return;
+  }
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
     const unsigned l = first_lane(m);
     std::byte* to = shared_bytes(s, s.out(i.d[0])[l] + i.imm, i.bytes, l);
     if (to == nullptr) return;
-    if ((reads >> l & 1) == 0) {
+    if (from[l] == nullptr)
       std::memset(to, 0, i.bytes);
-      continue;
-    }
-    const std::byte* from = global_bytes(s, address64(s, i, l), i.bytes, l);
-    if (from == nullptr) return;
-    std::memcpy(to, from, i.bytes);
+    else
+      std::memcpy(to, from[l], i.bytes);
   }
 }
 void decode_ldgsts(Decoder& d, Inst& i) {

@@ -253,7 +253,34 @@ TEST_P(MemTrace, OfSampledCtas) { trace(2, true, false); }
 TEST_P(MemTrace, InSlotsOfTheirOwnSize) { trace(1, false, true); }
 TEST_P(MemTrace, AtSomePlaces) { trace(1, true, false, true); }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, MemTrace, testing::ValuesIn(recorded_kernels()), [](const auto& p) { return p.param; });
+// Kernels with accesses that are not covered, without any, or that are refused.
+constexpr const char* not_whole[] = {"function_pointers", "many_registers", "three_instructions", "launch_bounds", "async_copy",
+                                     "bulk_copy", "cluster_copy", "warp_specialised", "wgmma_gemm", "wgmma_layouts"};
+std::vector<std::string> whole_kernels() {
+  std::vector<std::string> names = recorded_kernels();
+  std::erase_if(names, [](const std::string& name) {
+    return std::find(std::begin(not_whole), std::end(not_whole), name) != std::end(not_whole);
+  });
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, MemTrace, testing::ValuesIn(whole_kernels()), [](const auto& p) { return p.param; });
+
+TEST(MemNotWhole, SaysWhatIsMissing) {
+  for (const char* kernel : not_whole) {
+    const replay::LaunchImage launch = recorded_launch(kernel);
+    const bundle::LaunchRecord& r = launch.record;
+    const auto splicer = instrument::Splicer::create(launch.code, r.kernel, {r.grid, r.block, r.cluster, r.dynamic_shared_bytes});
+    if (splicer && !splicer->not_covered().empty()) continue;
+    instrument::RecordForm form;
+    form.lines = true;
+    instrument::SlotPlan slots = instrument::plan_slots(std::vector<uint32_t>(r.grid.count() * 64), 1024, false, form, 1 << 30);
+    instrument::place(slots, 1ull << 40);
+    const auto spliced = splicer ? splicer->splice({ProbeKind::mem, {}, 1, 0, {}, {}}, slots.layout)
+                                 : Result<instrument::Spliced>(tl::make_unexpected(splicer.error()));
+    ASSERT_FALSE(spliced) << kernel;
+    EXPECT_EQ(spliced.error().kind, ErrorKind::unsupported) << kernel;
+  }
+}
 
 // --- the forms that the thirteen kernels do not have: code written here, in place of saxpy's
 
