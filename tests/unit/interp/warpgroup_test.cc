@@ -127,8 +127,9 @@ TEST_F(Product, OfRegisters) {
 TEST_F(Product, RefusesWhatWasNotMeasured) {
   fill([](int row, int chunk) { return row / 8 * 256u + chunk * 128u + row % 8 * 16u; });
   describe(128, 256, 0);
-  for (unsigned r = 0; r < 4; ++r) m.set(24 + r, bits32(0x1p-20f));
-  EXPECT_NE(m.run(hgmma_lo, hgmma_hi).find("has to be rounded"), std::string::npos);
+  for (unsigned r = 0; r < 4; ++r) m.set(24 + r, 0x7f800000);
+  EXPECT_NE(m.run(hgmma_lo, hgmma_hi).find("not finite"), std::string::npos);
+  for (unsigned r = 0; r < 4; ++r) m.set(24 + r, 0);
   m.set_ur(9, 256 >> 4 | 1 << 17);
   EXPECT_NE(m.run(hgmma_lo, hgmma_hi).find("base offset"), std::string::npos);
   m.set_ur(9, 256 >> 4);
