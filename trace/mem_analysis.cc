@@ -55,24 +55,51 @@ uint32_t local_sectors_of(uint32_t mask, uint32_t bytes, const LaneAddresses& ad
   return sectors.count();
 }
 
-Wavefronts wavefronts_of(uint32_t mask, uint32_t bytes, const LaneAddresses& addresses) {
-  const uint32_t words = std::max(1u, bytes / bank_bytes), lanes = banks / words;
+namespace {
+
+// What a group of lanes asks of the 32 banks: of the busiest one, and words in all. Lanes that want the same word share it,
+// unless each of them changes it.
+struct BankLoad {
+  uint32_t busiest = 0, words = 0;
+};
+BankLoad bank_load(uint32_t group, uint32_t words, const LaneAddresses& addresses, bool atomic) {
+  std::array<std::array<uint64_t, 32>, banks> seen;
+  std::array<uint32_t, banks> count{};
+  for_lanes(group, [&](unsigned lane) {
+    for (uint32_t k = 0; k < words; ++k) {
+      const uint64_t word = addresses[lane] / bank_bytes + k;
+      auto& list = seen[word % banks];
+      uint32_t& n = count[word % banks];
+      if (atomic || std::find(list.begin(), list.begin() + n, word) == list.begin() + n) list[n++] = word;
+    }
+  });
+  return {*std::max_element(count.begin(), count.end()), std::accumulate(count.begin(), count.end(), 0u)};
+}
+
+}  // namespace
+
+Wavefronts wavefronts_of(uint32_t mask, uint32_t bytes, const LaneAddresses& addresses, bool atomic) {
+  const uint32_t words = std::clamp(bytes / bank_bytes, 1u, 4u), lanes = banks / words;
+  const auto group = [&](uint32_t first) { return mask & ((lanes == 32 ? ~0u : (1u << lanes) - 1) << first); };
   Wavefronts sum;
-  for (uint32_t first = 0; first < 32; first += lanes) {
-    const uint32_t group = mask & ((lanes == 32 ? ~0u : (1u << lanes) - 1) << first);
-    if (group == 0) continue;
-    std::array<std::array<uint64_t, 32>, banks> seen;   // distinct words by bank
-    std::array<uint32_t, banks> count{};
-    for_lanes(group, [&](unsigned lane) {
-      for (uint32_t k = 0; k < words; ++k) {
-        const uint64_t word = addresses[lane] / bank_bytes + k;
-        auto& list = seen[word % banks];
-        uint32_t& n = count[word % banks];
-        if (std::find(list.begin(), list.begin() + n, word) == list.begin() + n) list[n++] = word;
-      }
-    });
-    sum.taken += *std::max_element(count.begin(), count.end());
-    sum.least += (std::accumulate(count.begin(), count.end(), 0u) + banks - 1) / banks;
+  const auto add = [&](const BankLoad& load) {
+    sum.taken += load.busiest;
+    sum.least += (load.words + banks - 1) / banks;
+  };
+  for (uint32_t first = 0; first < 32; first += 2 * lanes) {
+    const BankLoad a = bank_load(group(first), words, addresses, atomic);
+    if (words == 1) {
+      add(a);
+      continue;
+    }
+    const BankLoad b = bank_load(group(first + lanes), words, addresses, atomic),
+                   both = bank_load(group(first) | group(first + lanes), words, addresses, atomic);
+    if (both.busiest <= std::max(a.busiest, b.busiest)) {
+      add(both);
+    } else {
+      add(a);
+      add(b);
+    }
   }
   return sum;
 }
@@ -121,7 +148,7 @@ Status MemAnalysis::access(uint32_t index, uint32_t mask, const LaneAddresses& a
   } else if (a.space == Access::Space::local) {
     s.sectors += local_sectors_of(mask, a.bytes, addresses);
   } else {
-    const Wavefronts w = wavefronts_of(mask, a.bytes, addresses);
+    const Wavefronts w = wavefronts_of(mask, a.bytes, addresses, a.kind == Access::Kind::atomic || a.kind == Access::Kind::reduction);
     s.wavefronts += w.taken;
     s.least_wavefronts += w.least;
   }

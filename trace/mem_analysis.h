@@ -3,8 +3,10 @@
 //   sectors      distinct 32-byte pieces that one execution by a warp touches. Local memory: 32-bit words of the lanes of a warp
 //                lie side by side [CUDA C++ programming guide, 5.3.2]
 //   wavefronts   passes through the 32 banks of 4 bytes of shared memory that one execution takes: of the lanes that are
-//                served together (32 of them, 16 of 8 bytes, 8 of 16 bytes), the most distinct words that fall to one bank
-//                [guess: the rule for loads; ncu is the witness, tests/gpu/mem_ncu.sh]
+//                served together (32 of them, 16 of 8 bytes, 8 of 16 bytes), the most distinct words that fall to one bank; two
+//                neighbouring groups (the first and second 16 or 8 lanes, the third and fourth 8) pass as one where that takes no
+//                more than the busier of them. Atomics: words of lanes, distinct or not. [measured H200: bank_conflicts, five
+//                accesses under eight strides, as ncu counts. LDSM and STSM by the same rule: guess]
 //
 // Both follow from the addresses alone; caches and replays by other causes are not in them.
 #pragma once
@@ -26,7 +28,7 @@ uint32_t local_sectors_of(uint32_t mask, uint32_t bytes, const LaneAddresses& ad
 struct Wavefronts {
   uint32_t taken = 0, least = 0;   // least: without conflicts
 };
-Wavefronts wavefronts_of(uint32_t mask, uint32_t bytes, const LaneAddresses& addresses);
+Wavefronts wavefronts_of(uint32_t mask, uint32_t bytes, const LaneAddresses& addresses, bool atomic = false);
 
 struct AccessStats {
   uint64_t executions = 0;         // by a warp, of the instruction

@@ -61,7 +61,10 @@ def parse_totals(output):
 
 
 def column(header, name):
-    """The last of that name: the page also repeats some columns, in front, as its default navigation."""
+    """The last of that name: the page also repeats some columns, in front, as its default navigation. None: a column of memory
+    that the page leaves out, because no instruction of the kernel has anything there."""
+    if name not in header and name in MEMORY.values() and name not in COUNTS.values():
+        return None
     if name not in header:
         raise NcuError(f"no column named '{name}' among {header}")
     return len(header) - 1 - header[::-1].index(name)
@@ -80,7 +83,8 @@ def parse_instructions(output, kernel, columns=COUNTS):
         if len(row) != len(header) or not re.fullmatch(r"(0x)?[0-9a-fA-F]+", row[address]):
             continue
         # Instructions that access no memory have nothing in the columns of memory.
-        counts = {name: number(row[at]) if row[at] or name in COUNTS else 0 for name, at in places.items()}
+        counts = {name: number(row[at]) if at is not None and (row[at] or name in COUNTS) else 0
+                  for name, at in places.items()}
         instructions.append({"address": int(row[address], 16), "sass": row[source].strip()} | counts)
     if not instructions:
         raise NcuError("no row with an address")

@@ -65,6 +65,10 @@ class Ncu(unittest.TestCase):
         self.assertEqual([(r["pc"], r["warps"], r["sectors"], r["wavefronts"]) for r in rows], [(0, 8, 0, 0), (16, 8, 32, 0),
                                                                                                  (32, 8, 0, 24)])
 
+    def test_columns_that_ncu_leaves_out_are_zero(self):
+        rows = ncu_counts.parse_instructions(SOURCE, "k", ncu_counts.MEMORY)["instructions"]
+        self.assertEqual([(r["warps"], r["sectors"], r["wavefronts"]) for r in rows], [(1024, 0, 0), (8, 0, 0)])
+
     def test_totals_in_launch_order(self):
         self.assertEqual(ncu_counts.parse_totals(TOTALS), [{"kernel": "saxpy", "warp_instructions": 12615680},
                                                            {"kernel": "sgemm", "warp_instructions": 96}])
@@ -80,7 +84,6 @@ class Ncu(unittest.TestCase):
             "no metric": (ncu_counts.parse_totals, TOTALS.replace("smsp__inst_executed.sum", "x")),
             "a fraction": (ncu_counts.parse_totals, TOTALS.replace('"96"', '"9.6"')),
             "no column": (lambda t: ncu_counts.parse_instructions(t, "k"), SOURCE.replace("Thread Instr", "Instr")),
-            "no column of memory": (lambda t: ncu_counts.parse_instructions(t, "k", ncu_counts.MEMORY), SOURCE),
             "a gap": (lambda t: ncu_counts.parse_instructions(t, "k"), SOURCE.replace("0110", "0120")),
         }
         for name, (parse, text) in cases.items():

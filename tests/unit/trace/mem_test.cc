@@ -382,6 +382,22 @@ TEST(MemAnalysis, Wavefronts) {
   EXPECT_EQ(wavefronts_of(0, 4, lanes([](uint64_t) { return 0; })).taken, 0u);
 }
 
+// fixtures/kernels/bank_conflicts.cu: what ncu counted on an H200 for the eight strides together, by warp.
+TEST(MemAnalysis, WavefrontsAreTheHardwares) {
+  const auto sum = [](uint32_t bytes, uint32_t lanes_an_element, bool atomic) {
+    uint32_t taken = 0;
+    for (uint64_t stride : {1, 2, 4, 8, 31, 32, 33, 0})
+      taken += wavefronts_of(all, bytes, lanes([&](uint64_t l) { return l / lanes_an_element * stride * bytes % 16384; }), atomic)
+                   .taken;
+    return taken;
+  };
+  EXPECT_EQ(sum(4, 1, false), 50u);
+  EXPECT_EQ(sum(8, 1, false), 67u);
+  EXPECT_EQ(sum(16, 1, false), 102u);
+  EXPECT_EQ(sum(16, 4, false), 30u);
+  EXPECT_EQ(sum(4, 1, true), 81u);
+}
+
 TEST(MemAnalysis, ImpossibleAddressesAreFound) {
   const wire::AddressMap map = small_map();
   MemAnalysis a(map, {{0x1000, 0x2000}, {0x7f0000000000, 0x7f0000100000}});
