@@ -100,6 +100,17 @@ Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
   return counted;
 }
 
+Result<bool> paths_vary(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts) {
+  constexpr int more = 4;   // of two replays each
+  for (int k = 0; k < more; ++k) {
+    XT_TRY(const Counts again, count_launch(c, one_in, seed));
+    const bool same = std::equal(counts.blocks.begin(), counts.blocks.end(), again.blocks.begin(), again.blocks.end(),
+                                 [](const auto& a, const auto& b) { return a.warps == b.warps && a.lanes == b.lanes; });
+    if (!again.stable || !same) return true;
+  }
+  return false;
+}
+
 std::vector<bool> Counts::full() const {
   std::vector<bool> full;
   for (const wire::BlockCount& b : blocks) full.push_back(b.lanes == 32 * b.warps);

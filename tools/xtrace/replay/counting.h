@@ -33,6 +33,10 @@ struct Counts {
 
 Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed);
 
+// Whether the launch takes other paths than `counts` says, by itself: two counting replays of a kernel that waits by spinning may
+// have agreed by chance. Makes some more of them.
+Result<bool> paths_vary(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts);
+
 // The same executions were counted twice: by block for the launch, and as `bytes` for each warp, in 32 bits. Where they differ
 // a warp went past these, and its slot would be too small: unsupported.
 Status check_bytes(const LaunchContext& c, const Counts& counts, instrument::ProbeKind probe,

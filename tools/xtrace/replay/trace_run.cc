@@ -210,7 +210,16 @@ Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::Probe
                                              uint32_t seed, const Counts& counts, bool compare,
                                              const replay::Resources& clean) {
   const bool may_be_short = probe == instrument::ProbeKind::block || probe == instrument::ProbeKind::inst;
-  return run_with(c, probe, one_in, seed, counts, compare, clean, may_be_short ? short_index_bits(c, counts) : 0);
+  XT_TRY(auto run, run_with(c, probe, one_in, seed, counts, compare, clean, may_be_short ? short_index_bits(c, counts) : 0));
+  const bool another_path = run->semantics.path == diff::PathMatch::differs || run->semantics.lost != 0;
+  if (!another_path || !counts.stable) return run;
+  XT_TRY(const bool varies, paths_vary(c, one_in, seed, counts));
+  if (!varies) return run;
+  XT_TRY_STATUS(c.backend.unload(run->module));
+  run.reset();
+  Counts unstable = counts;
+  unstable.stable = false;
+  return run_with(c, probe, one_in, seed, unstable, compare, clean, 0);
 }
 
 }  // namespace xtrace::cli
