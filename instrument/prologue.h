@@ -46,7 +46,8 @@ Shadows find_shadows(const Code& code, const ProbeBlock& block, InstIndex from, 
 std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions);
 
 // `insertions` are the probe's: the rest of a light prologue stands in front of all of them. `groups`: the lane groups that
-// the probe uses, if it does. `lane_offset`: a register to set to 4 * lane. Takes registers from `scratch`, or R0..R7 in front of the kernel, where nothing is live.
+// the probe uses, if it does. `lane_offset`: a register to set to 4 * lane. Takes registers from `scratch`, or R0..R7 in front of
+// the kernel, where nothing is live.
 // Classic prologues end drained: no scoreboard is left outstanding.
 Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShape& shape, const Plan& plan,
                         const wire::SlotLayout& layout, const std::optional<LaneGroups>& groups,

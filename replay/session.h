@@ -67,10 +67,10 @@ struct CleanReference {
 };
 
 // Replays the module n >= 1 times with everything restored in between (n > 1: more, see above, while they differ from the
-// recording), then (test_repeat) once more without restoring: a kernel that hangs or faults on its own results takes the backend with it, so the caller can leave that
-// out. The backend must be prepared with `launch`; it is told which regions are written; its memory is left
-// dirty. A replay that does not complete is a device error. Memory: the outputs of the written regions plus
-// one region.
+// recording), then (test_repeat) once more without restoring: a kernel that hangs or faults on its own results takes the
+// backend with it, so the caller can leave that out. The backend must be prepared with `launch`; it is told which regions are
+// written; its memory is left dirty. A replay that does not complete is a device error. Memory: the outputs of the written
+// regions plus one region.
 Result<CleanReference> clean_replays(Backend& backend, const LaunchImage& launch, ModuleHandle module,
                                      uint32_t n, bool test_repeat = true);
 

@@ -280,7 +280,8 @@ class PlainInst {
         merge(p, merge_reg, merge_group, settled(c_, odd_at, clock_to_vector(*c_.code.arch), block_.first + word.high));
         merge_reg = none;
       }
-      if (word.kind == Word::Kind::head && word.low == none) put(c_.out.before[low], for_groups(enc::mov_imm(r, record_head(c_, wire::RecordKind::inst, number_)), group));
+      if (word.kind == Word::Kind::head && word.low == none)
+        put(c_.out.before[low], for_groups(enc::mov_imm(r, record_head(c_, wire::RecordKind::inst, number_)), group));
       if (word.kind == Word::Kind::mask) put(c_.out.before[low], enc::vote_any_active(r));
       if (word.low != none) {
         put(c_.out.before[low], for_groups(enc::cs2r32(r, enc::sr_clock_lo), group));

@@ -19,8 +19,8 @@ TEST(GpuValues, RecordedWordsGiveTheRecordedResults) {
     words.push_back(r.word);
     wanted.push_back(r.outcome.measured);
   }
-  char folder[] = "/tmp/xtrace-values-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
+  std::string folder = std::filesystem::temp_directory_path() / "xtrace-values-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
   WorkOptions o;
   o.folder = folder;
   o.processes = 2;

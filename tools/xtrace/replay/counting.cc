@@ -123,8 +123,4 @@ std::vector<uint64_t> Counts::executions() const {
   return executions;
 }
 
-bool Counts::all_full() const {
-  return std::all_of(blocks.begin(), blocks.end(), [](const wire::BlockCount& b) { return b.lanes == 32 * b.warps; });
-}
-
 }  // namespace xtrace::cli

@@ -27,7 +27,6 @@ struct Counts {
 
   // By block: in no counted execution was a lane missing. Holds for blocks that nobody executed.
   std::vector<bool> full() const;
-  bool all_full() const;
   std::vector<uint64_t> executions() const;
 };
 
