@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "instrument/blocks.h"
+#include "instrument/implied.h"
 #include "instrument/liveness.h"
 #include "instrument/sass/encode.h"
 #include "tests/unit/instrument/fixture.h"
@@ -119,6 +120,28 @@ TEST(Liveness, DeadResultsBecomeFreeWithTime) {
   const Liveness live(code);
   EXPECT_FALSE(live.writable_before(2, 64).test(8));
   EXPECT_TRUE(live.writable_before(3, 64).test(8));
+}
+
+std::vector<bool> implied(const std::vector<sass::RawInst>& words, const std::vector<uint64_t>& executions = {}) {
+  const Code code = assemble(words);
+  const Blocks blocks = find_blocks(code);
+  return implied_blocks(code, blocks, std::vector<bool>(blocks.blocks.size(), false), executions);
+}
+
+TEST(Implied, NotWhatLanesMayPassBy) {
+  // B0 leads to B1 and, past it, to B2.
+  EXPECT_EQ(implied({enc::with_guard(enc::bra(0, 0x20), Pred{0}), enc::mov(Gpr{8}, Gpr{4}), enc::mov(Gpr{9}, Gpr{4}),
+                     enc::mov(Gpr{10}, Gpr{4}), enc::mov(Gpr{11}, Gpr{4}), enc::exit()}),
+            (std::vector<bool>{false, false, false}));
+}
+
+TEST(Implied, OneOfTwoWaysToTheSamePlace) {
+  // B0 leads to B1 and to B2, which both lead to B3.
+  const std::vector<sass::RawInst> words{enc::with_guard(enc::bra(0, 0x30), Pred{0}), enc::mov(Gpr{8}, Gpr{4}), enc::bra(0x20, 0x40),
+                                         enc::mov(Gpr{9}, Gpr{4}), enc::mov(Gpr{10}, Gpr{4}), enc::mov(Gpr{11}, Gpr{4}),
+                                         enc::exit()};
+  EXPECT_EQ(implied(words), (std::vector<bool>{false, true, false, false}));
+  EXPECT_EQ(implied(words, {9, 1, 8, 9}), (std::vector<bool>{false, false, true, false}));   // the one more often executed
 }
 
 TEST(Liveness, SourcesAreReadAfterIssue) {
