@@ -10,6 +10,8 @@ namespace {
 constexpr uint64_t stack_top = 0x28;  // [nvdisasm 13: the first instruction of kernels with a frame]
 // Upper and lower half of the address of the grid's barrier. [vendor code: grid.sync of cooperative groups]
 constexpr uint64_t grid_barrier_high = 0x44, grid_barrier_low = 0x48;
+// The generic address of the parameters. [nvcc 13.0 for sm_90: what __grid_constant__ parameters are addressed by]
+constexpr uint64_t parameter_address = 0x198;
 constexpr uint32_t relocation_address_64 = 2;  // R_CUDA_64
 
 void put32(Bytes& bank, uint64_t at, uint32_t v) {
@@ -102,6 +104,8 @@ Result<ConstantBanks> constant_banks(const cubin::Image& image, const cubin::Ker
   const Bytes& params = launch.record.param_block;
   const uint64_t base = kernel.param_base != 0 ? kernel.param_base : arch.bank0_params;
   if (zero.size() < base + params.size()) zero.resize(base + params.size());
+  if (parameter_address + 8 <= base) write_at<uint64_t>(zero, parameter_address, bank0_window + base);
+  banks.parameters = base;
   std::copy(params.begin(), params.end(), zero.begin() + static_cast<std::ptrdiff_t>(base));
   return banks;
 }

@@ -25,6 +25,7 @@ struct UnknownConstant {
 struct ConstantBanks {
   std::map<unsigned, Bytes> bytes;
   std::vector<UnknownConstant> unknown;
+  uint64_t parameters = 0;  // their offset in bank 0
 
   ByteView bank(unsigned number) const;  // empty when the kernel has none
   // The one that a read touches, or nullptr.

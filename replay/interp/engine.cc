@@ -268,7 +268,11 @@ Result<EngineResult> execute(const Program& program, const LaunchImage& launch, 
   XT_TRY_STATUS(check_cluster(r));
   Bytes grid_barrier(grid_barrier_bytes);
   if (r.cooperative) XT_TRY_STATUS(memory.add(grid_barrier_address, grid_barrier, "the barrier of the grid"));
+  Bytes parameters = r.param_block;
+  const uint64_t parameter_address = bank0_window + program.banks.parameters;
+  if (!parameters.empty()) XT_TRY_STATUS(memory.add(parameter_address, parameters, "the parameters"));
   auto result = Engine(program, launch, memory, options).run();
+  if (!parameters.empty()) memory.remove(parameter_address);
   if (r.cooperative) memory.remove(grid_barrier_address);
   return result;
 }

@@ -28,6 +28,7 @@ std::span<const Op> move_ops();
 std::span<const Op> memory_ops();
 std::span<const Op> copy_ops();
 std::span<const Op> mbarrier_ops();
+std::span<const Op> tensor_ops();
 std::span<const Op> atomic_ops();
 std::span<const Op> warp_ops();
 std::span<const Op> control_ops();

@@ -2,15 +2,14 @@
 //
 // A copy is made at once, and at once it is complete: its bytes must not be read, nor its source be written,
 // before it is waited for, so no correct kernel can tell.
+#include "replay/interp/mbarrier.h"
+
 #include "replay/interp/address.h"
 #include "replay/interp/op_table.h"
 #include "replay/interp/paths.h"
-#include "replay/interp/value/mbarrier.h"
 
 namespace xtrace::replay::interp {
-namespace {
 
-// Changes the barrier at `p`; true when a phase ended.
 void change_barrier(Step& s, std::byte* p, const value::MbarrierChange& by, unsigned lane) {
   if (p == nullptr) return;  // the step has failed
   uint64_t state;
@@ -24,6 +23,8 @@ void change_barrier(Step& s, std::byte* p, const value::MbarrierChange& by, unsi
   std::memcpy(p, &state, sizeof state);
   s.cta->event_clock = std::max(s.cta->event_clock, s.warp->clock);
 }
+
+namespace {
 
 // --- SYNCS.ARRIVE: what arrives, and which of its two counts the register gives. Bits 86:84. [what ptxas 13
 // makes of the instructions of PTX behind each]
@@ -222,10 +223,6 @@ void decode_bulk_copy(Decoder& d, Inst& i) {
   i.exec = bulk_copy;
 }
 
-void decode_tensor_map(Decoder& d, Inst&) {
-  d.refuse("the copy through a tensor map, whose layout is not published");
-}
-
 void nothing(Step&, const Inst&) {}
 // Copies are complete when they are issued: there is nothing to wait for, nor to order.
 void decode_order(Decoder& d, Inst& i) {
@@ -239,8 +236,6 @@ constexpr Op ops[] = {
     {"SYNCS.EXCH", 0x1b2, decode_exchange}, {"SYNCS.CCTL", 0x1b1, decode_order},
     {"ARRIVES", 0x1b0, decode_arrives},     {"FENCE", 0x1c6, decode_order},
     {"UBLKCP", 0x1ba, decode_bulk_copy},    {"UTMACMDFLUSH", 0x1b7, decode_order},
-    {"UTMALDG", 0x1b4, decode_tensor_map},  {"UTMASTG", 0x1b5, decode_tensor_map},
-    {"UTMAREDG", 0x1b6, decode_tensor_map},
 };
 
 }  // namespace

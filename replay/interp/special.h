@@ -26,6 +26,8 @@ constexpr bool in_local_window(uint64_t address) { return address - local_window
 // The memory through which the CTAs of a cooperative launch meet. The driver provides it on hardware.
 constexpr uint64_t grid_barrier_address = 0x7ff3'0000'0000;
 constexpr uint32_t grid_barrier_bytes = 256;
+// Where generic addresses of parameters point to: constant bank 0, of which only the parameters are there.
+constexpr uint64_t bank0_window = 0x7ff4'0000'0000;
 
 constexpr uint32_t modelled_sm_count = 132;
 // Clocks of an H200 count from its start: their upper words are not zero.

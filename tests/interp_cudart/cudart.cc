@@ -3,8 +3,10 @@
 // against its references.
 //
 // With XTRACE_BUNDLE=<directory> the launches are kept there as `xtrace record` would keep them.
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +18,7 @@
 #include "instrument/cubin/kernel_info.h"
 #include "replay/interp/interp_backend.h"
 #include "replay/session.h"
+#include "tests/tensor_maps/cases.h"
 
 namespace xtrace {
 namespace {
@@ -176,6 +179,23 @@ void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
 using xtrace::runtime;
 
+// cuTensorMapEncodeTiled.
+static CUresult encode_tiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address, const cuuint64_t* dim,
+                             const cuuint64_t* stride, const cuuint32_t* box, const cuuint32_t* step,
+                             CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2,
+                             CUtensorMapFloatOOBfill fill) {
+  xtrace::tensor_maps::Case c;
+  c.type = type, c.rank = rank, c.address = reinterpret_cast<uint64_t>(address);
+  std::copy(dim, dim + rank, c.dim);
+  std::copy(stride, stride + rank - 1, c.stride);
+  std::copy(box, box + rank, c.box);
+  std::copy(step, step + rank, c.step);
+  c.interleave = interleave, c.swizzle = swizzle, c.l2 = l2, c.fill = fill;
+  const auto words = encoded(c);
+  std::copy(words.begin(), words.end(), map->opaque);
+  return CUDA_SUCCESS;
+}
+
 extern "C" {
 
 cudaError_t cudaMalloc(void** p, size_t size) {
@@ -211,9 +231,11 @@ cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t size, size
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
-cudaError_t cudaGetDriverEntryPointByVersion(const char*, void**, unsigned, unsigned long long,
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult*) {
-  return cudaErrorNotSupported;
+  if (std::strcmp(name, "cuTensorMapEncodeTiled") != 0) return cudaErrorNotSupported;
+  *function = reinterpret_cast<void*>(&encode_tiled);
+  return cudaSuccess;
 }
 cudaError_t cudaDeviceReset() {
   runtime().end();
