@@ -16,6 +16,7 @@ enum class PathMatch : uint8_t {
   equal,
   differs,         // and the counting replays agree with each other
   unstable,        // differs, as do the counting replays
+  waited,          // different only in how often warps looked whether others are there
   not_applicable,  // the probe records no path (pair, none)
 };
 enum class Invariants : uint8_t { not_checked, hold, violated, not_applicable };

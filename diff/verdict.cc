@@ -92,6 +92,9 @@ Verdict judge_semantics(const SemanticEvidence& e, Reasons& r) {
     case PathMatch::equal:
       r.add(Id::path_equal, "{}", e.path_text);
       break;
+    case PathMatch::waited:
+      r.add(Id::path_waited, "{}", e.path_text);
+      break;
     case PathMatch::differs:
       r.add(Id::path_differs, "{}", e.path_text);
       break;
@@ -101,7 +104,7 @@ Verdict judge_semantics(const SemanticEvidence& e, Reasons& r) {
     case PathMatch::not_applicable:
       break;
   }
-  if (e.path != PathMatch::not_applicable) needed.push_back({Id::path_equal});
+  if (e.path != PathMatch::not_applicable) needed.push_back({Id::path_equal, Id::path_waited});
   switch (e.invariants) {
     case Invariants::not_checked:
       r.add(Id::invariants_not_checked);

@@ -69,6 +69,8 @@ class Splicer {
   // For SlotLayout::index_bits: bits that hold every block number plus one.
   uint32_t index_bits() const;
   bool cyclic() const;                          // some warp may execute a block twice
+  // By block: it lies in a loop in which warps wait for others, however often (waiting.h).
+  std::vector<bool> waiting() const;
   std::string text(OrigPc pc) const;            // SASS
   // Reachable instructions that touch memory and that `mem` leaves out, and why.
   struct NotCovered {

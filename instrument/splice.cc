@@ -11,6 +11,7 @@
 #include "instrument/sass/encode.h"
 #include "instrument/sass/print.h"
 #include "instrument/verify.h"
+#include "instrument/waiting.h"
 #include "instrument/waits.h"
 
 namespace xtrace::instrument {
@@ -214,6 +215,7 @@ Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const L
 
 const std::vector<wire::Block>& Splicer::blocks() const { return impl_->map.blocks; }
 bool Splicer::cyclic() const { return impl_->blocks.cyclic; }
+std::vector<bool> Splicer::waiting() const { return waiting_blocks(impl_->code, impl_->blocks); }
 uint32_t Splicer::warps_per_cta() const { return instrument::warps_per_cta(impl_->shape); }
 
 uint32_t Splicer::record_bytes(ProbeKind probe, uint32_t block) const {

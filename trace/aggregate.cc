@@ -74,6 +74,10 @@ uint64_t Aggregate::thread_instructions() const {
 
 std::string CountComparison::text() const {
   if (equal) return fmt::format("equal in {} blocks", compared_blocks);
+  if (waited)
+    return fmt::format("equal in {} blocks, but for how often {} blocks of waiting loops were executed, and in which groups the "
+                       "lanes of {} others",
+                       compared_blocks, waiting_blocks, different_blocks - waiting_blocks);
   return fmt::format(
       "different in {} of {} blocks, first B{}: counted {} executions with {} lanes, traced {} with {}",
       different_blocks, compared_blocks, first->block, first->counted.warps, first->counted.lanes,
@@ -82,7 +86,10 @@ std::string CountComparison::text() const {
 
 Result<CountComparison> compare_counts(const wire::AddressMap& map,
                                        std::span<const wire::BlockCount> counters,
-                                       std::span<const wire::BlockCount> traced) {
+                                       std::span<const wire::BlockCount> traced,
+                                       const std::vector<bool>& waiting) {
+  XT_CHECK(waiting.empty() || waiting.size() == map.blocks.size(), "a flag for each block");
+  const bool any_waits = std::find(waiting.begin(), waiting.end(), true) != waiting.end();
   if (counters.size() != map.blocks.size() || traced.size() != map.blocks.size())
     return bad_input("block counts: the address map has {} blocks, the counters {} and the trace {}",
                      map.blocks.size(), counters.size(), traced.size());
@@ -96,8 +103,14 @@ Result<CountComparison> compare_counts(const wire::AddressMap& map,
     const bool same_warps = counters[b].warps == traced[b].warps || map.blocks[b].implied;   // see wire::Block
     if (same_warps && counters[b].lanes == traced[b].lanes) continue;
     ++result.different_blocks;
-    if (!result.first) result.first = CountComparison::Mismatch{b, counters[b], traced[b]};
     result.equal = false;
+    if (any_waits && waiting[b]) {
+      ++result.waiting_blocks;
+      continue;
+    }
+    if (any_waits && counters[b].lanes == traced[b].lanes) continue;
+    result.waited = false;
+    if (!result.first) result.first = CountComparison::Mismatch{b, counters[b], traced[b]};
   }
   return result;
 }

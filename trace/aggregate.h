@@ -57,6 +57,10 @@ class Aggregate {
 // sample.
 struct CountComparison {
   bool equal = true;
+  // All differences are of the kind that waiting for others makes: in loops that wait, any; elsewhere the same lanes in other
+  // groups, as they came out of such loops.
+  bool waited = true;
+  uint64_t waiting_blocks = 0;  // of the different ones
   uint64_t different_blocks = 0;
   struct Mismatch {
     uint32_t block = 0;
@@ -66,10 +70,11 @@ struct CountComparison {
   std::string text() const;                          // "equal in 12 blocks" or the first mismatch
   uint64_t compared_blocks = 0, skipped_blocks = 0;  // skipped: no probe, so no records to count
 };
-// bad_input when the sizes differ.
+// `waiting`, by block: it lies in a loop that waits for others; empty: none does. bad_input when the sizes differ.
 Result<CountComparison> compare_counts(const wire::AddressMap& map,
                                        std::span<const wire::BlockCount> counters,
-                                       std::span<const wire::BlockCount> traced);
+                                       std::span<const wire::BlockCount> traced,
+                                       const std::vector<bool>& waiting = {});
 
 // From pair traces, any number of them (other sites, other sampling rates): the time of single instructions
 // with nothing else in the kernel. clock_read_cycles and Site::overhead_cycles are subtracted.

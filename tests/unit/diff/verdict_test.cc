@@ -98,6 +98,10 @@ s.clean_against_recorded = OutputMatch::not_compared;
 , {Id::path_equal, V::trusted, V::trusted, V::trusted, V::trusted, CHANGE{UNUSED;
 }
 }
+, {Id::path_waited, V::trusted, V::trusted, V::trusted, V::trusted, CHANGE{UNUSED;
+s.path = PathMatch::waited;
+}
+}
 , {Id::path_differs, V::not_trusted, V::trusted, V::trusted, V::not_trusted, CHANGE{UNUSED;
 s.path = PathMatch::differs;
 }

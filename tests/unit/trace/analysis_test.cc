@@ -209,6 +209,28 @@ TEST(Aggregate, FingerprintAgainstTheCounters) {
   EXPECT_FALSE(compare_counts(map, counters, a.blocks()));
 }
 
+TEST(Aggregate, FingerprintOfWarpsThatWait) {
+  const wire::AddressMap map = diamond_loop(TraceKind::block);
+  Aggregate a(map, TraceKind::block);
+  a.add(trace_of(TraceKind::block, divergent));
+  const std::vector<bool> waiting = {false, false, true, false, false};
+  std::vector<wire::BlockCount> counters = a.blocks();
+  counters[2].warps += 7;  // looked more often
+  counters[2].lanes += 99;
+  counters[3].warps += 1;  // and came out in other groups
+  auto c = compare_counts(map, counters, a.blocks(), waiting);
+  ASSERT_TRUE(c);
+  EXPECT_FALSE(c->equal);
+  EXPECT_TRUE(c->waited);
+  EXPECT_EQ(c->text(), "equal in 5 blocks, but for how often 1 blocks of waiting loops were executed, and in which groups the lanes "
+                       "of 1 others");
+  EXPECT_FALSE(compare_counts(map, counters, a.blocks())->waited) << "nobody waits";
+  counters[3].lanes += 1;
+  c = compare_counts(map, counters, a.blocks(), waiting);
+  EXPECT_FALSE(c->waited);
+  EXPECT_EQ(c->first->block, 3u);
+}
+
 TEST(Aggregate, UngradedIntervals) {
   const wire::AddressMap map = diamond_loop(TraceKind::inst);
   Aggregate a(map, TraceKind::inst);

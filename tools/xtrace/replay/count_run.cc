@@ -29,7 +29,7 @@ Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, uint32_t one_in,
   run->blocks.resize(blocks);
   std::memcpy(run->blocks.data(), bytes.data(), counters);
   for (wire::Block& b : run->spliced.map.blocks) b.record_bytes = wire::chunk_bytes;   // every block has counters
-  XT_TRY_STATUS(compare_path(run->spliced.map, counts, run->blocks, run->semantics));
+  XT_TRY_STATUS(compare_path(c, run->spliced.map, counts, run->blocks, run->semantics));
   run->semantics.invariants = diff::Invariants::not_applicable;   // counts are no sequence
   run->space = space_of(c, run->spliced.report, clean, resources, counters);
   for (const wire::BlockCount& b : run->blocks) run->records += b.warps;

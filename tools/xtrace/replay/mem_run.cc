@@ -72,7 +72,7 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, uint32_t one_in,
   run->losses = summary.losses;
   run->accesses = analysis.accesses();
   run->not_covered = not_covered(c, counts);
-  XT_TRY_STATUS(compare_path(run->spliced.map, counts, analysis.blocks(), e));
+  XT_TRY_STATUS(compare_path(c, run->spliced.map, counts, analysis.blocks(), e));
   add_losses(summary.losses, e);
   e.invariant_violations = analysis.impossible();
   e.invariants = analysis.impossible() == 0 ? diff::Invariants::hold : diff::Invariants::violated;

@@ -163,19 +163,23 @@ class Rotation {
 
 }  // namespace
 
-Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts& counts, const ReplayOptions& options,
+Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts& counted, const ReplayOptions& options,
                                   const replay::Resources& clean, uint32_t launches_per_sample) {
   const auto begin = std::chrono::steady_clock::now();
   PairRotation out;
-  out.one_in = sampling_for(counts, sample);
+  out.one_in = sampling_for(counted, sample);
   out.semantics.path = diff::PathMatch::not_applicable;
   out.semantics.invariants = diff::Invariants::not_applicable;
-  const SiteList sites = executed_sites(c, counts, options.pair_sites);
+  const SiteList sites = executed_sites(c, counted, options.pair_sites);
   out.sites_left_out = sites.left_out;
-  XT_TRY(const auto buffer,
-         TraceBuffer::create(c.backend, slot_bytes(c, counts, out.one_in, options.seed),
-                             c.splicer.largest_record(instrument::ProbeKind::pair), !counts.stable,
-                             {.headless = counts.stable}));
+  Counts counts = counted;
+  const std::vector<bool> waiting = c.splicer.waiting();
+  // Loops that wait go round more or less often each time.
+  if (std::find(waiting.begin(), waiting.end(), true) != waiting.end()) counts.stable = false;
+  std::vector<uint32_t> bytes = slot_bytes(c, counts, out.one_in, options.seed);
+  const uint32_t largest = c.splicer.largest_record(instrument::ProbeKind::pair);
+  if (!counts.stable) bytes = room_for_more(std::move(bytes), largest);
+  XT_TRY(const auto buffer, TraceBuffer::create(c.backend, bytes, largest, !counts.stable, {.headless = counts.stable}));
   Rotation rotation(c, counts, options, clean, *buffer, out);
   Progress progress("pair sites", sites.pcs.size(), !options.quiet);
   for (uint32_t pc : sites.pcs) {

@@ -104,10 +104,13 @@ std::vector<diff::LossCount> losses_of(const trace::LossCounts& losses) {
   return out;
 }
 
-Status compare_path(const wire::AddressMap& map, const Counts& counts, std::span<const wire::BlockCount> traced,
-                    diff::SemanticEvidence& e) {
-  XT_TRY(const trace::CountComparison path, trace::compare_counts(map, counts.blocks, traced));
-  e.path = path.equal ? diff::PathMatch::equal : counts.stable ? diff::PathMatch::differs : diff::PathMatch::unstable;
+Status compare_path(const LaunchContext& c, const wire::AddressMap& map, const Counts& counts,
+                    std::span<const wire::BlockCount> traced, diff::SemanticEvidence& e) {
+  XT_TRY(const trace::CountComparison path, trace::compare_counts(map, counts.blocks, traced, c.splicer.waiting()));
+  e.path = path.equal      ? diff::PathMatch::equal
+           : path.waited   ? diff::PathMatch::waited
+           : counts.stable ? diff::PathMatch::differs
+                           : diff::PathMatch::unstable;
   e.path_text = path.text();
   return {};
 }

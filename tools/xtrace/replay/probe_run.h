@@ -25,7 +25,7 @@ void add_clean_facts(const LaunchContext& c, diff::SemanticEvidence& e);
 // replays, which leave their own outputs in memory.
 Status compare_now(LaunchContext& c, replay::ModuleHandle module, diff::SemanticEvidence& e);
 // What `counted` (a counting replay of the same sample) and the trace say of each block.
-Status compare_path(const wire::AddressMap& map, const Counts& counts, std::span<const wire::BlockCount> traced,
+Status compare_path(const LaunchContext& c, const wire::AddressMap& map, const Counts& counts, std::span<const wire::BlockCount> traced,
                     diff::SemanticEvidence& e);
 void add_losses(const trace::LossCounts& losses, diff::SemanticEvidence& e);
 diff::SpatialEvidence space_of(const LaunchContext& c, const instrument::SpliceReport& splice,

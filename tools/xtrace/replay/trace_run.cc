@@ -88,6 +88,13 @@ void add_invariants(const trace::InvariantResult& result, diff::SemanticEvidence
 
 }  // namespace
 
+std::vector<uint32_t> room_for_more(std::vector<uint32_t> bytes, uint32_t largest_record) {
+  constexpr uint64_t times = 2, records = 64;
+  for (uint32_t& b : bytes)
+    if (b != 0) b = static_cast<uint32_t>(std::min(b * times + records * largest_record, uint64_t{largest_slot}));
+  return bytes;
+}
+
 Result<std::unique_ptr<TraceBuffer>> TraceBuffer::create(replay::Backend& backend, std::span<const uint32_t> bytes,
                                                          uint32_t largest_record, bool wraps,
                                                          instrument::RecordForm form) {
@@ -162,7 +169,8 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   const instrument::RecordForm form{index_bits, index_bits != 0 && probe == instrument::ProbeKind::block};
   for (const bool entry_in_head : {true, false}) {
     run->buffer.reset();
-    XT_TRY(const Stored stored, stored_bytes(c, plan, form, counts, bytes, entry_in_head));
+    XT_TRY(Stored stored, stored_bytes(c, plan, form, counts, bytes, entry_in_head));
+    if (!counts.stable) stored.bytes = room_for_more(std::move(stored.bytes), c.splicer.largest_record(probe));
     XT_TRY(run->buffer, TraceBuffer::create(c.backend, stored.bytes, c.splicer.largest_record(probe), !counts.stable, form));
     XT_TRY(run->spliced, c.splicer.splice(plan, run->buffer->layout()));
     if (!stored.without_entry || run->spliced.map.layout.entry_in_head) break;   // else its record needs room after all
@@ -195,7 +203,7 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
                                      }));
   diff::SemanticEvidence& e = run->semantics;
   add_invariants(invariants.result(), e);
-  XT_TRY_STATUS(compare_path(run->map, counts, run->aggregate->blocks(), e));
+  XT_TRY_STATUS(compare_path(c, run->map, counts, run->aggregate->blocks(), e));
   run->records = run->summary.records;
   run->losses = run->summary.losses;
   add_losses(run->losses, e);
@@ -211,15 +219,26 @@ Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::Probe
                                              const replay::Resources& clean) {
   const bool may_be_short = probe == instrument::ProbeKind::block || probe == instrument::ProbeKind::inst;
   XT_TRY(auto run, run_with(c, probe, one_in, seed, counts, compare, clean, may_be_short ? short_index_bits(c, counts) : 0));
-  const bool another_path = run->semantics.path == diff::PathMatch::differs || run->semantics.lost != 0;
+  // Slots that hold what was counted, and no more, are no place for a warp that waits longer now.
+  const bool another_path = run->semantics.path == diff::PathMatch::differs || run->semantics.path == diff::PathMatch::waited ||
+                            run->semantics.lost != 0;
   if (!another_path || !counts.stable) return run;
-  XT_TRY(const bool varies, paths_vary(c, one_in, seed, counts));
-  if (!varies) return run;
+  const std::vector<bool> waiting = c.splicer.waiting();
+  const bool waits = std::find(waiting.begin(), waiting.end(), true) != waiting.end();
+  if (!waits) {
+    XT_TRY(const bool varies, paths_vary(c, one_in, seed, counts));
+    if (!varies) return run;
+  }
   XT_TRY_STATUS(c.backend.unload(run->module));
   run.reset();
   Counts unstable = counts;
   unstable.stable = false;
-  return run_with(c, probe, one_in, seed, unstable, compare, clean, 0);
+  XT_TRY(run, run_with(c, probe, one_in, seed, unstable, compare, clean, 0));
+  if (waits && run->semantics.path == diff::PathMatch::unstable) {
+    XT_TRY(const bool varies, paths_vary(c, one_in, seed, counts));
+    if (!varies) run->semantics.path = diff::PathMatch::differs;
+  }
+  return run;
 }
 
 }  // namespace xtrace::cli

@@ -42,6 +42,9 @@ class TraceBuffer {
   Bytes ahead_;
 };
 
+// Bytes for warps that may take another path than was counted.
+std::vector<uint32_t> room_for_more(std::vector<uint32_t> bytes, uint32_t largest_record);
+
 struct TraceRun : ProbeRun {
   std::unique_ptr<TraceBuffer> buffer;
   trace::TraceKind kind = trace::TraceKind::block;

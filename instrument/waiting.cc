@@ -1,0 +1,174 @@
+#include "instrument/waiting.h"
+
+#include <algorithm>
+
+#include "instrument/sass/print.h"
+
+namespace xtrace::instrument {
+namespace {
+
+using sass::Effects, sass::MemKind, sass::MemSpace;
+
+// Immediate dominators (Cooper, Harvey, Kennedy); `none` for the entry and for what it does not reach.
+class Dominators {
+ public:
+  explicit Dominators(const Blocks& blocks) : over_(blocks.blocks.size(), Blocks::none), number_(over_.size(), Blocks::none) {
+    const auto n = static_cast<uint32_t>(over_.size());
+    std::vector<std::vector<uint32_t>> predecessors(n);
+    for (uint32_t b = 0; b < n; ++b)
+      for (uint32_t s : blocks.successors[b]) predecessors[s].push_back(b);
+    const std::vector<uint32_t> order = reverse_postorder(blocks);
+    for (uint32_t k = 0; k < order.size(); ++k) number_[order[k]] = k;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (uint32_t b : order) {
+        uint32_t over = Blocks::none;
+        for (uint32_t p : predecessors[b]) {
+          if (p != 0 && over_[p] == Blocks::none) continue;
+          over = over == Blocks::none ? p : common(over, p);
+        }
+        if (b == 0 || over == over_[b]) continue;
+        over_[b] = over;
+        changed = true;
+      }
+    }
+  }
+  bool dominates(uint32_t a, uint32_t b) const {
+    while (b != a && b != 0 && b != Blocks::none) b = over_[b];
+    return b == a;
+  }
+
+ private:
+  static std::vector<uint32_t> reverse_postorder(const Blocks& blocks) {
+    std::vector<uint32_t> order;
+    if (blocks.blocks.empty()) return order;
+    std::vector<bool> seen(blocks.blocks.size(), false);
+    std::vector<std::pair<uint32_t, size_t>> stack{{0, 0}};
+    seen[0] = true;
+    while (!stack.empty()) {
+      auto& [b, next] = stack.back();
+      if (next == blocks.successors[b].size()) {
+        order.push_back(b);
+        stack.pop_back();
+        continue;
+      }
+      const uint32_t s = blocks.successors[b][next++];
+      if (seen[s]) continue;
+      seen[s] = true;
+      stack.push_back({s, 0});
+    }
+    std::reverse(order.begin(), order.end());
+    return order;
+  }
+  uint32_t common(uint32_t a, uint32_t b) const {
+    while (a != b) {
+      while (number_[a] > number_[b]) a = over_[a];
+      while (number_[b] > number_[a]) b = over_[b];
+    }
+    return a;
+  }
+
+  std::vector<uint32_t> over_, number_;
+};
+
+// Blocks from which `tail` is reached without passing `head`, and both.
+struct Loop {
+  std::vector<uint32_t> blocks;
+  std::vector<bool> contains;   // by block
+
+  Loop(const std::vector<std::vector<uint32_t>>& predecessors, uint32_t head, uint32_t tail) : contains(predecessors.size(), false) {
+    add(head);
+    add(tail);
+    for (size_t k = 1; k < blocks.size(); ++k)
+      for (uint32_t p : predecessors[blocks[k]]) add(p);
+  }
+
+ private:
+  void add(uint32_t b) {
+    if (contains[b]) return;
+    contains[b] = true;
+    blocks.push_back(b);
+  }
+};
+
+bool observes_others(const Code& code, InstIndex i) {
+  const Effects& fx = code.insts[i].fx;
+  if (fx.kind == MemKind::atomic || fx.mnemonic == "SYNCS.PHASECHK") return true;
+  if (fx.kind != MemKind::load || fx.space == MemSpace::constant) return false;
+  return sass::print(*code.arch, code.insts[i].raw, code.pc(i)).find(".STRONG") != std::string::npos;
+}
+
+bool stores(const Effects& fx) {
+  switch (fx.kind) {
+    case MemKind::store:
+    case MemKind::reduction:
+    case MemKind::async:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool leaves(const Effects& fx) { return fx.flow == sass::Flow::call_relative || fx.flow == sass::Flow::call_other || fx.flow == sass::Flow::ret; }
+
+bool meet(const sass::RegEffects& def, const sass::RegEffects& use) {
+  return (def.gpr & use.gpr).any() || (def.ur & use.ur).any() || (def.pred & use.pred) != 0 || (def.upred & use.upred) != 0;
+}
+bool same(const sass::RegEffects& a, const sass::RegEffects& b) {
+  return a.gpr == b.gpr && a.ur == b.ur && a.pred == b.pred && a.upred == b.upred;
+}
+void join(sass::RegEffects& into, const sass::RegEffects& more) {
+  into.gpr |= more.gpr;
+  into.ur |= more.ur;
+  into.pred |= more.pred;
+  into.upred |= more.upred;
+}
+
+// Whether an observation decides when the loop ends: what leads to the conditions of its branches, in whatever order.
+bool waits(const Code& code, const Blocks& blocks, const Loop& loop) {
+  bool observed = false;
+  sass::RegEffects decides;
+  for (uint32_t b : loop.blocks) {
+    const ProbeBlock& block = blocks.blocks[b];
+    for (InstIndex i = block.first; i <= block.last(); ++i) {
+      const Effects& fx = code.insts[i].fx;
+      if (stores(fx) || leaves(fx)) return false;
+      observed = observed || observes_others(code, i);
+    }
+    const bool ends = std::any_of(blocks.successors[b].begin(), blocks.successors[b].end(),
+                                  [&](uint32_t s) { return !loop.contains[s]; });
+    if (ends) join(decides, code.insts[block.last()].fx.use);
+  }
+  if (!observed) return false;
+  for (sass::RegEffects before = decides;; before = decides) {
+    for (uint32_t b : loop.blocks)
+      for (InstIndex i = blocks.blocks[b].first; i <= blocks.blocks[b].last(); ++i) {
+        const Effects& fx = code.insts[i].fx;
+        if (!meet(fx.def, decides)) continue;
+        if (observes_others(code, i)) return true;
+        join(decides, fx.use);
+      }
+    if (same(before, decides)) return false;
+  }
+}
+
+}  // namespace
+
+std::vector<bool> waiting_blocks(const Code& code, const Blocks& blocks) {
+  const auto n = static_cast<uint32_t>(blocks.blocks.size());
+  std::vector<bool> waiting(n, false);
+  std::vector<std::vector<uint32_t>> predecessors(n);
+  for (uint32_t b = 0; b < n; ++b)
+    for (uint32_t s : blocks.successors[b]) predecessors[s].push_back(b);
+  const Dominators dominators(blocks);
+  for (uint32_t tail = 0; tail < n; ++tail)
+    for (uint32_t head : blocks.successors[tail]) {
+      if (!dominators.dominates(head, tail)) continue;
+      const Loop loop(predecessors, head, tail);
+      if (!waits(code, blocks, loop)) continue;
+      for (uint32_t b : loop.blocks) waiting[b] = true;
+    }
+  return waiting;
+}
+
+}  // namespace xtrace::instrument
