@@ -9,7 +9,7 @@
 
 namespace xtrace::instrument {
 
-// CTAs of `shape` per SM with `registers` a thread and `static_shared` bytes; 0 when the launch can not run at all.
+// CTAs of `shape` per SM with `registers` a thread and `static_shared` bytes (KernelInfo::shared_bytes); 0 when the launch can not run at all.
 uint32_t ctas_per_sm(unsigned sm, const LaunchShape& shape, uint32_t registers, uint32_t static_shared);
 
 // Largest register count >= `registers` with the same occupancy (and at most 255).

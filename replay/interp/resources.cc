@@ -19,7 +19,7 @@ uint32_t ctas_per_sm(const Dim3& block, uint32_t registers, uint32_t shared_byte
   const auto per_warp =
       static_cast<uint32_t>(align_up(uint64_t{std::max(registers, 1u)} * 32, register_unit));
   const uint32_t by_registers = partitions * (registers_of_partition / per_warp);
-  const auto shared = static_cast<uint32_t>(align_up(uint64_t{shared_bytes} + reserved_shared, shared_unit));
+  const auto shared = static_cast<uint32_t>(align_up(uint64_t{std::max(shared_bytes, reserved_shared)}, shared_unit));
   return std::min({most_ctas, warps_per_sm / warps, by_registers / warps, shared_of_sm / shared});
 }
 

@@ -31,5 +31,13 @@ TEST(Occupancy, LargeCtasLimitTheCount) {
   EXPECT_EQ(launchable_register_count(90, {{1, 1, 1}, {32, 1, 1}, {0, 0, 0}, 0}), 255u);
 }
 
+TEST(Occupancy, SharedMemoryWithWhatIsReserved) {
+  const LaunchShape s{{1, 1, 1}, {128, 1, 1}};
+  EXPECT_EQ(ctas_per_sm(90, s, 23, 0x4400), 13u) << "16 KiB and the 1 KiB in front of them, which the section holds";
+  EXPECT_EQ(free_register_count(90, s, 23, 0x4400), 32u);
+  EXPECT_EQ(ctas_per_sm(80, s, 23, 0x4000), 9u) << "of 164 KiB; the section does not hold it";
+  EXPECT_EQ(ctas_per_sm(90, s, 23, 0), 16u);
+}
+
 }  // namespace
 }  // namespace xtrace::instrument
