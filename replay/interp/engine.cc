@@ -240,12 +240,18 @@ tl::unexpected<Error> Engine::located(const Cta& cta, const Warp& w, uint32_t in
 }
 
 tl::unexpected<Error> Engine::deadlock(const Cta& cta) {
-  for (const Warp& w : cta.warps)
-    for (const Path& p : w.paths)
-      return located(
-          cta, w, p.at > 0 ? p.at - 1 : 0,
-          {ErrorKind::device,
-           fmt::format("deadlock: lanes {:#010x} wait here for others that never come", p.mask), -1});
+  for (const Warp& w : cta.warps) {
+    if (w.done()) continue;
+    std::string others;
+    for (size_t k = 1; k < w.paths.size(); ++k)
+      others += fmt::format("{} {:#010x} behind {:#x}", k == 1 ? "; of its warp also" : ",", w.paths[k].mask,
+                            w.paths[k].at * sass::inst_bytes);
+    const Path& p = w.paths.front();
+    return located(
+        cta, w, p.at > 0 ? p.at - 1 : 0,
+        {ErrorKind::device,
+         fmt::format("deadlock: lanes {:#010x} wait here for others that never come{}", p.mask, others), -1});
+  }
   return device("deadlock in kernel {}", program_.kernel);
 }
 

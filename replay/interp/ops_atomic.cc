@@ -271,8 +271,25 @@ void decode_atomg(Decoder& d, Inst& i) {
   d.hint(80, 77);
   i.exec = atomg;
 }
+// ATOMS.POPC.INC.32: one more for every lane. [measured H200, without a result]
+void popc_inc(Step& s, const Inst& i) {
+  for (uint32_t m = s.mask; m != 0; m &= m - 1) {
+    const unsigned l = first_lane(m);
+    std::byte* p = shared_bytes(s, address32(s, i, l), 4, l);
+    if (p == nullptr) return;
+    update<uint32_t>(p, [](uint32_t v) { return v + 1; });
+  }
+}
+void decode_popc_inc(Decoder& d, Inst& i) {
+  d.expect(23, 16, 255, "the result");
+  decode_address32(d, i, 64);
+  d.hint(90, 87);
+  i.bytes = 4;
+  i.unit = Unit::shared_memory;
+  i.exec = popc_inc;
+}
 void decode_atoms(Decoder& d, Inst& i) {
-  if (d.opcode() == 0x1f8c) return d.refuse("ATOMS.POPC.INC");
+  if (d.opcode() == 0x1f8c) return decode_popc_inc(d, i);
   decode_integer(d, i, 90, 87);
   d.dst_gpr(i, i.bytes / 4u);
   d.gprs(i.b, 32, i.bytes / 4u);

@@ -26,14 +26,16 @@ void take_target(Decoder& d) {
 }
 
 void bra(Step& s, const Inst& i) { branch(s, condition(s, i), i.target); }
-// BRA.DIV: taken when lanes of a uniform mask are elsewhere. Lanes that ended do not count [guess]: both ways
+// BRA.DIV: taken when lanes of a uniform mask are elsewhere; .CONV: when none are. Lanes that ended do not count [guess]: both ways
 // lead to the same values.
 void bra_divergent(Step& s, const Inst& i) {
   const uint32_t mask = s.row(i.a[0])[0] ^ i.a[0].flip;
-  if ((mask & s.warp->live & ~s.active) != 0) branch(s, condition(s, i), i.target);
+  if (((mask & s.warp->live & ~s.active) != 0) != i.flag[0]) branch(s, condition(s, i), i.target);
 }
 void decode_bra_divergent(Decoder& d, Inst& i) {
-  d.expect(33, 32, 2, "the condition on the warp");
+  const uint32_t condition = d.take(33, 32);
+  if (condition < 2) d.refuse("the condition on the warp");
+  i.flag[0] = condition == 3;
   const bool inverted = d.flag(30);
   d.urs(i.a, 24, 1);
   if (inverted) i.a[0].flip = ~0u;
@@ -78,9 +80,6 @@ void indirect(Step& s, const Inst& i) {
                     static_cast<int>(l));
     target[l] = static_cast<uint32_t>(to / sass::inst_bytes);
   }
-  if (lanes == 0) return;
-  if (lanes != current_path(*s.warp).mask)
-    return s.fail(ErrorKind::unsupported, "an indirect branch that some lanes do not take");
   branch_each(s, lanes, target);
 }
 void decode_indirect(Decoder& d, Inst& i) {
@@ -215,6 +214,10 @@ void warpsync(Step& s, const Inst& i) {
     return s.fail(ErrorKind::unsupported, "several groups of lanes of which one must wait");
   wait_warpsync(s, lanes, need);
 }
+// WARPSYNC.EXCLUSIVE: the lanes of one mask come together and go on without the others.
+void warpsync_exclusive(Step& s, const Inst& i) {
+  if (const uint32_t lanes = condition(s, i); lanes != 0) wait_exclusively(s, lanes, s.row(i.a[0]));
+}
 // WARPSYNC.COLLECTIVE: lanes of one mask come together for the few instructions up to ENDCOLLECTIVE, which
 // they execute as one. Lanes that come from another WARPSYNC.COLLECTIVE are refused: what they would execute
 // was not measured.
@@ -249,6 +252,10 @@ void decode_warpsync(Decoder& d, Inst& i) {
   if (!all) d.gprs(i.a, 24, 1);
   if (kind == 0) {
     i.exec = all ? warpsync_all : warpsync;
+    return;
+  }
+  if (kind == 1 && !all) {
+    i.exec = warpsync_exclusive;
     return;
   }
   if (kind != 2) return d.refuse("the kind of WARPSYNC");

@@ -25,6 +25,9 @@ void integer_pair(Decoder& d, Inst& i) {
       i.a[1] = d.constant(d.bank_word(bank, offset + 4));
       return;
     }
+    case sass::SourceS::imm:
+      i.a[0] = d.constant(d.take(63, 32));
+      return;
     default:
       return d.refuse("this operand of a 64-bit conversion");
   }
@@ -59,8 +62,8 @@ void to_f64(Step& s, const Inst& i) {
   const Plain lo(s, i.a[0]), hi(s, i.a[1]);
   each(s, [&](unsigned l) {
     const Integer v = integer_of(i, lo[l], hi[l]);
-    const auto r = static_cast<double>(v.magnitude);  // to nearest even
-    store64(s, i, l, std::bit_cast<uint64_t>(v.negative ? -r : r));
+    const double r = i2f64(v.magnitude, v.negative, static_cast<Rounding>(i.op));
+    store64(s, i, l, std::bit_cast<uint64_t>(r));
   });
 }
 // To 16 bits, the upper half of the register is zero. [measured H200]
@@ -68,7 +71,6 @@ const Narrow& narrow_format(uint32_t format) { return format == format_bf16 ? br
 bool decode_narrow(Decoder& d, Inst& i, uint32_t to) {
   if (to != format_f16 && to != format_bf16) return false;
   d.dst(i);
-  if (i.op != 0 && i.op != static_cast<uint32_t>(Rounding::zero)) d.refuse("the rounding");
   i.flag[3] = to == format_bf16;
   return true;
 }
@@ -94,7 +96,6 @@ void decode_i2f(Decoder& d, Inst& i) {
   else
     i.a[0] = d.s();
   if (to == format_f64) {
-    if (i.type == size_64 && i.op != 0) d.refuse("the rounding");
     d.dst(i, 2);
     i.exec = to_f64;
     return;
@@ -112,19 +113,25 @@ void decode_i2f(Decoder& d, Inst& i) {
 double number(const Inst& i, uint32_t lo, uint32_t hi) {
   switch (i.type) {
     case format_f16:
-      return narrow_to_double(static_cast<uint16_t>(lo), half_format);
+    case format_bf16:
+      return narrow_to_double(static_cast<uint16_t>(i.flag[3] ? lo >> 16 : lo), narrow_format(i.type));
     case format_f32:
       return f32(i.flag[0] ? flush(lo) : lo);
     default:
       return i.flag[0] && (hi & 0x7ff00000) == 0 ? f64(0, hi & 0x80000000) : f64(lo, hi);
   }
 }
-// The operand's format is in i.type. Halves have no modifiers and are lower ones.
+// The operand's format is in i.type. The upper half with flag[3].
 void decode_number(Decoder& d, Inst& i) {
   i.a[1] = d.constant(0);
   switch (i.type) {
     case format_f16:
+    case format_bf16:
       i.a[0] = d.s();
+      if (d.layout.s == sass::SourceS::imm) return;
+      i.flag[3] = d.flag(60);
+      if (d.flag(62)) i.a[0].mask = 0x7fff7fff;
+      if (d.flag(63)) i.a[0].flip = 0x80008000;
       return;
     case format_f32:
       i.a[0] = d.s(Mod::fp);
@@ -195,8 +202,11 @@ void number_to_f64(Step& s, const Inst& i) {
 void number_to_narrow(Step& s, const Inst& i) {
   const Source lo(s, i.a[0]), hi(s, i.a[1]);
   const Narrow& n = narrow_format(i.flag[3] ? format_bf16 : format_f16);
-  map(s, i.d[0], [&](unsigned l) {
-    return uint32_t{double_to_narrow(number(i, lo[l], hi[l]), n, static_cast<Rounding>(i.op))};
+  map(s, i.d[0], [&](unsigned l) -> uint32_t {
+    const double v = number(i, lo[l], hi[l]);
+    if (v != v && i.type == format_f64 && !i.flag[3])  // keeps what fits of its payload
+      return (hi[l] >> 16 & 0x8000) | 0x7e00 | (hi[l] >> 10 & 0x1ff);
+    return double_to_narrow(v, n, static_cast<Rounding>(i.op));
   });
 }
 void decode_f2f(Decoder& d, Inst& i) {
@@ -206,6 +216,7 @@ void decode_f2f(Decoder& d, Inst& i) {
   i.op = d.take(79, 78);
   decode_number(d, i);
   if (to == i.type) d.refuse("a conversion to its own type");
+  if (i.type == format_bf16) d.refuse("the operand type");
   if (to == format_f64) {
     if (i.op != 0) d.refuse("the rounding");
     d.dst(i, 2);
@@ -231,22 +242,22 @@ void frnd(Step& s, const Inst& i) {
       if (i.type == format_f64)
         store64(s, i, l, (uint64_t{hi.p[l]} << 32 | lo.p[l]) | quiet64);
       else
-        s.out(i.d[0])[l] = nan32;
+        s.out(i.d[0])[l] = i.type == format_f32 ? nan32 : nan16;
       continue;
     }
     const double r = to_integral(v, static_cast<Rounding>(i.op));
     if (i.type == format_f64)
       store64(s, i, l, std::bit_cast<uint64_t>(r));
-    else
+    else if (i.type == format_f32)
       s.out(i.d[0])[l] = bits32(static_cast<float>(r));
+    else
+      s.out(i.d[0])[l] = double_to_narrow(r, narrow_format(i.type));
   }
 }
 void decode_frnd(Decoder& d, Inst& i) {
   i.flag[0] = d.flag(80);
   i.type = d.take(77, 75);
   d.expect(86, 84, i.type, "the operand type");
-  if (i.type != format_f32 && i.type != format_f64)
-    d.refuse("a 16-bit result, whose upper half was not measured");
   i.op = d.take(79, 78);
   d.dst(i, i.type == format_f64 ? 2 : 1);
   decode_number(d, i);

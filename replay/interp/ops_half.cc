@@ -112,10 +112,7 @@ void modified(Step& s, const Inst& i, F f) {
   packed(s, i, [&](uint16_t a, uint16_t b, uint16_t c) {
     const uint16_t r = flushed(f(flushed(a), flushed(b), flushed(c), n));
     if (i.flag[1]) return narrow_saturate(r, n);
-    if (!i.flag[2] || (r & 0x8000) == 0) return r;
-    if (r == 0x8000)
-      s.fail(ErrorKind::unsupported, "the zero that .RELU makes of -0, which was not measured");
-    return uint16_t{0};
+    return i.flag[2] && (r & 0x8000) != 0 ? uint16_t{0} : r;
   });
 }
 void hfma2_modified(Step& s, const Inst& i) { modified(s, i, narrow_fma); }
@@ -259,29 +256,90 @@ void pack(Step& s, const Inst& i) {
     return uint32_t{double_to_narrow(f32(a[l]), n, r)} << 16 | double_to_narrow(f32(b[l]), n, r);
   });
 }
+// To and from 8 bits: two numbers in the low half of a register, above them the low half of c.
+void pack_fp8(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
+  map(s, i.d[0], [&](unsigned l) {
+    const uint32_t high = double_to_fp8(f32(a[l]), i.flag[0]), low = double_to_fp8(f32(b[l]), i.flag[0]);
+    return c[l] << 16 | high << 8 | low;
+  });
+}
+void halves_to_fp8(Step& s, const Inst& i) {
+  const Plain b(s, i.b[0]), c(s, i.c[0]);
+  const auto to = [&](uint16_t h) -> uint32_t { return double_to_fp8(half_to_double(h), i.flag[0]); };
+  map(s, i.d[0], [&](unsigned l) { return c[l] << 16 | to(half_of(b[l], 1)) << 8 | to(half_of(b[l], 0)); });
+}
+void fp8_to_halves(Step& s, const Inst& i) {
+  const Plain b(s, i.b[0]);
+  const auto from = [&](uint32_t v) -> uint32_t { return fp8_to_half(static_cast<uint8_t>(v), i.flag[0]); };
+  const unsigned at = i.flag[1] ? 16 : 0;
+  map(s, i.d[0], [&](unsigned l) { return from(b[l] >> at >> 8) << 16 | from(b[l] >> at); });
+}
+enum Packing : uint32_t { pack_ab, unpack_b, unpack_b_merge_c };
+enum Narrowed : uint32_t { from_f32, from_f16, from_e5m2, from_e4m3 };
 void decode_f2fp(Decoder& d, Inst& i) {
   d.dst(i);
-  d.expect(87, 86, 0, "the result type");
-  d.expect(77, 77, 0, ".SATFINITE");
+  const uint32_t fp8_result = d.take(87, 86), from = d.take(74, 73), packing = d.take(90, 89);
+  const bool finite = d.flag(77), ab = d.flag(78), upper = d.flag(88);
   d.expect(75, 75, 0, ".RELU");
-  d.expect(74, 73, 0, "the operand type");
-  d.expect(90, 89, 0, "the packing");
-  d.expect(78, 78, 0, "the packing");
   i.imm = d.take(80, 79);
   if (i.imm != 0 && i.imm != static_cast<uint32_t>(Rounding::zero)) d.refuse("the rounding");
-  i.flag[0] = d.flag(76);
+  i.flag[0] = d.flag(76);  // bfloat16, or E4M3
   // The place of the first operand's absolute bit belongs to the operand type.
   d.gprs(i.a, 24, 1);
   if (d.flag(72)) i.a[0].flip = 0x80000000;
-  i.b[0] = d.b(Mod::fp);
-  d.layout.s_is_c ? d.refuse("this form of F2FP") : d.expect(71, 64, 255, "the third operand");
-  i.exec = pack;
+  if (from == from_f32 && fp8_result == 0) {
+    i.b[0] = d.b(Mod::fp);
+    d.layout.s_is_c ? d.refuse("this form of F2FP") : d.expect(71, 64, 255, "the third operand");
+    if (finite || ab || upper || packing != pack_ab) d.refuse("the packing, or .SATFINITE");
+    i.exec = pack;
+    return;
+  }
+  if (i.imm != 0) d.refuse("the rounding");
+  if (from >= from_e5m2) {
+    i.b[0] = d.b();
+    i.c[0] = d.c();
+    if (fp8_result != 0 || packing != unpack_b || finite || ab || i.flag[0]) d.refuse("the packing");
+    i.flag[0] = from == from_e4m3;
+    i.flag[1] = upper;
+    i.exec = fp8_to_halves;
+    return;
+  }
+  if (fp8_result != 2 || upper || packing != unpack_b_merge_c || !finite || ab != (from == from_f32)) d.refuse("the packing");
+  i.b[0] = d.b(from == from_f32 ? Mod::fp : Mod::none);
+  i.c[0] = d.c();
+  i.exec = from == from_f32 ? pack_fp8 : halves_to_fp8;
+}
+
+// VHMNMX: of three.
+void vhmnmx(Step& s, const Inst& i) {
+  const Narrow& n = format(i);
+  const Plain a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
+  const uint32_t minimum = s.pred(i.pp);
+  map(s, i.d[0], [&](unsigned l) {
+    const bool least = (minimum >> l & 1) != 0;
+    uint32_t r = 0;
+    for (unsigned k = 0; k < 2; ++k) {
+      const uint16_t two = narrow_minmax(half_of(a[l], k), half_of(b[l], k), least, false, n);
+      r |= uint32_t{narrow_minmax(two, half_of(c[l], k), least, false, n)} << (16 * k);
+    }
+    return r;
+  });
+}
+void decode_vhmnmx(Decoder& d, Inst& i) {
+  d.dst(i);
+  i.flag[0] = d.flag(85);
+  i.a[0] = d.a();
+  i.b[0] = d.b();
+  i.c[0] = d.c();
+  i.pp = d.pred(87);
+  i.exec = vhmnmx;
 }
 
 constexpr Op ops[] = {
     {"HADD2", 0x030, decode_hadd2}, {"HMUL2", 0x032, decode_hmul2},     {"F2FP", 0x03e, decode_f2fp},
     {"HFMA2", 0x031, decode_hfma2}, {"HFMA2.MMA", 0x035, decode_hfma2}, {"HMNMX2", 0x040, decode_hmnmx2},
-    {"HSET2", 0x033, decode_hset2}, {"HSETP2", 0x034, decode_hsetp2},
+    {"HSET2", 0x033, decode_hset2}, {"HSETP2", 0x034, decode_hsetp2},   {"VHMNMX", 0x047, decode_vhmnmx},
 };
 
 }  // namespace

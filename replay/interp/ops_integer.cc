@@ -55,9 +55,20 @@ void viadd(Step& s, const Inst& i) {
   const Source a(s, i.a[0]), b(s, i.b[0]);
   map(s, i.d[0], [&](unsigned l) { return a[l] + b[l]; });
 }
+// .16x2
+void viadd_halves(Step& s, const Inst& i) {
+  const Plain a(s, i.a[0]), b(s, i.b[0]);
+  const bool minus = i.b[0].add != 0;
+  map(s, i.d[0], [&](unsigned l) { return minus ? subtract16(a[l], b[l]) : add16(a[l], b[l]); });
+}
 void decode_viadd(Decoder& d, Inst& i) {
   d.dst(i);
   i.a[0] = d.a();
+  if (d.flag(73)) {
+    i.b[0] = d.s(Mod::negate);
+    i.exec = viadd_halves;
+    return;
+  }
   i.b[0] = d.s(Mod::negate);
   i.exec = viadd;
 }
@@ -82,12 +93,22 @@ void decode_imad(Decoder& d, Inst& i) {
   i.exec = x ? imad<true> : imad<false>;
 }
 
+// The 64-bit summand may be negated.
+bool decode_summand(Decoder& d, Inst& i) {
+  d.c_pair(i.c);
+  const bool apart = !d.layout.s_is_c, has_sign = apart || d.layout.s != sass::SourceS::imm;
+  return i.flag[1] = has_sign && d.flag(apart ? 75 : 63);
+}
+uint64_t summand(const Inst& i, uint32_t lo, uint32_t hi) {
+  const uint64_t v = uint64_t{hi} << 32 | lo;
+  return i.flag[1] ? 0 - v : v;
+}
 template <bool is_signed>
 void imad_wide(Step& s, const Inst& i) {
   const Plain a(s, i.a[0]), b(s, i.b[0]), cl(s, i.c[0]), ch(s, i.c[1]);
   uint32_t *dl = s.out(i.d[0]), *dh = s.out(i.d[1]);
   each(s, [&](unsigned l) {
-    const uint64_t v = multiply_wide(a[l], b[l], is_signed) + (uint64_t{ch[l]} << 32 | cl[l]);
+    const uint64_t v = multiply_wide(a[l], b[l], is_signed) + summand(i, cl[l], ch[l]);
     dl[l] = static_cast<uint32_t>(v);
     dh[l] = static_cast<uint32_t>(v >> 32);
   });
@@ -114,11 +135,11 @@ void decode_imad_wide(Decoder& d, Inst& i) {
   d.dst(i, 2);
   i.a[0] = d.a();
   i.b[0] = d.b();
-  d.c_pair(i.c);
+  const bool minus = decode_summand(d, i);
   i.pu = d.pred_dst(81);
   i.pp = d.pred(87);  // used with .X only
   const bool out = (i.pu & 7) != pt;
-  if ((x || out) && is_signed) d.refuse("a carry of a signed product");
+  if ((x || out) && (is_signed || minus)) d.refuse("a carry of a signed product");
   i.exec = x || out ? imad_wide_carry : is_signed ? imad_wide<true> : imad_wide<false>;
 }
 
@@ -126,41 +147,42 @@ template <bool is_signed>
 void imad_high(Step& s, const Inst& i) {
   const Plain a(s, i.a[0]), b(s, i.b[0]), cl(s, i.c[0]), ch(s, i.c[1]);
   map(s, i.d[0], [&](unsigned l) {
-    return static_cast<uint32_t>((multiply_wide(a[l], b[l], is_signed) + (uint64_t{ch[l]} << 32 | cl[l])) >>
-                                 32);
+    return static_cast<uint32_t>((multiply_wide(a[l], b[l], is_signed) + summand(i, cl[l], ch[l])) >> 32);
   });
 }
-void imad_high_carry(Step& s, const Inst& i) {  // unsigned, with the carry out of the 64-bit sum
+void imad_high_carry(Step& s, const Inst& i) {  // unsigned, with a carry in (.X) or out of the 64-bit sum
   const Plain a(s, i.a[0]), b(s, i.b[0]), cl(s, i.c[0]), ch(s, i.c[1]);
+  const uint32_t p = i.flag[0] ? s.pred(i.pp) : 0;
   uint32_t* d = s.out(i.d[0]);
   uint32_t carry = 0;
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
     const unsigned l = first_lane(m);
-    const uint64_t product = uint64_t{a[l]} * b[l], sum = product + (uint64_t{ch[l]} << 32 | cl[l]);
+    const uint64_t product = uint64_t{a[l]} * b[l] + (p >> l & 1),
+                   sum = product + (uint64_t{ch[l]} << 32 | cl[l]);
     d[l] = static_cast<uint32_t>(sum >> 32);
     carry |= static_cast<uint32_t>(sum < product) << l;
   }
   s.set_pred(i.pu, carry);
 }
 void decode_imad_high(Decoder& d, Inst& i) {
-  const bool is_signed = d.flag(73);
-  d.expect(74, 74, 0, "IMAD.HI.X");
+  const bool is_signed = d.flag(73), x = i.flag[0] = d.flag(74);
   d.dst(i);
   i.a[0] = d.a();
   i.b[0] = d.b();
-  d.c_pair(i.c);
+  const bool minus = decode_summand(d, i);
   i.pu = d.pred_dst(81);
-  d.pred(87);
+  i.pp = d.pred(87);  // used with .X only
   const bool out = (i.pu & 7) != pt;
-  if (out && is_signed) d.refuse("a carry of a signed product");
-  i.exec = out ? imad_high_carry : is_signed ? imad_high<true> : imad_high<false>;
+  if ((x || out) && (is_signed || minus)) d.refuse("a carry of a signed product");
+  i.exec = x || out ? imad_high_carry : is_signed ? imad_high<true> : imad_high<false>;
 }
 
 // --- LEA: (a << n) + b; .HI: the high word of {c:a} << n, or of the sign-extended a with .SX32, + b.
 void lea(Step& s, const Inst& i) {
   const Source a(s, i.a[0]), c(s, i.c[0]);
   const Plain b(s, i.b[0]);
-  const uint32_t fb = i.b[0].flip, one = i.b[0].add;
+  // A negated first source is negated when it is shifted, as IADD3 does it.
+  const uint32_t fa = i.flag[3] ? ~0u : 0, fb = i.b[0].flip, one = i.b[0].add + (i.flag[3] ? 1 : 0);
   const bool high = i.flag[0], sign = i.flag[1], x = i.flag[2];
   const uint32_t p = x ? s.pred(i.pp) : 0, n = i.imm;
   uint32_t* d = s.out(i.d[0]);
@@ -169,7 +191,7 @@ void lea(Step& s, const Inst& i) {
     const unsigned l = first_lane(m);
     const uint32_t av = a[l];
     const uint32_t top = sign ? static_cast<uint32_t>(static_cast<int32_t>(av) >> 31) : c[l];
-    const uint64_t sum = uint64_t{high ? shift_high(av, top, n) : av << n} + (b[l] ^ fb) + one + (p >> l & 1);
+    const uint64_t sum = uint64_t{(high ? shift_high(av, top, n) : av << n) ^ fa} + (b[l] ^ fb) + one + (p >> l & 1);
     d[l] = static_cast<uint32_t>(sum);
     carry |= static_cast<uint32_t>(sum >> 32 != 0) << l;
   }
@@ -184,7 +206,8 @@ void lea_plain(Step& s, const Inst& i) {  // no carry in either direction
 void decode_lea(Decoder& d, Inst& i) {
   const bool high = d.flag(80), x = d.flag(74), sign = d.flag(73);
   d.dst(i);
-  d.expect(72, 72, 0, "a negated first source");
+  i.flag[3] = d.flag(72);
+  if (i.flag[3] && (high || x)) d.refuse("a negated first source of .HI or .X");
   i.a[0] = d.a();
   i.b[0] = d.b(d.layout.s_is_c ? Mod::none : x ? Mod::invert : Mod::negate);
   i.c[0] = d.c();
@@ -195,7 +218,7 @@ void decode_lea(Decoder& d, Inst& i) {
   i.flag[1] = sign;
   i.flag[2] = x;
   if (sign && !high) d.refuse("LEA.SX32 without .HI");
-  i.exec = high || x || (i.pu != pt && i.pu != upt) ? lea : lea_plain;
+  i.exec = high || x || i.flag[3] || (i.pu != pt && i.pu != upt) ? lea : lea_plain;
 }
 
 // --- comparisons that give a number: of 32-bit numbers, or of packed 16-bit ones
@@ -306,6 +329,27 @@ void decode_vabsdiff(Decoder& d, Inst& i) {  // [PTX ISA: sad]
   i.exec = vabsdiff;
 }
 
+// VABSDIFF4: by bytes, side by side or, with .ACC, added up.
+void vabsdiff4(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
+  map(s, i.d[0], [&](unsigned l) {
+    uint32_t r = i.flag[1] ? c[l] : 0;
+    for (unsigned k = 0; k < 32; k += 8)
+      r += distance(part(a[l], k, 8, i.flag[0]), part(b[l], k, 8, i.flag[0]), i.flag[0]) << (i.flag[1] ? 0 : k);
+    return r;
+  });
+}
+void decode_vabsdiff4(Decoder& d, Inst& i) {
+  d.dst(i);
+  i.flag[0] = d.flag(73);
+  i.flag[1] = d.flag(75);
+  d.no_pred_dst(81, "a predicate result");
+  i.a[0] = d.a();
+  i.b[0] = d.b();
+  i.c[0] = d.c();
+  i.exec = vabsdiff4;
+}
+
 void iabs_op(Step& s, const Inst& i) {
   const Plain a(s, i.a[0]);
   map(s, i.d[0], [&](unsigned l) { return iabs(a[l]); });
@@ -325,7 +369,7 @@ constexpr Op ops[] = {
     {"VIMNMX", 0x048, decode_vimnmx},     {"VIMNMX3", 0x00f, decode_vimnmx3},
     {"IMNMX", 0x017, decode_imnmx},       {"VIADDMNMX", 0x046, decode_viaddmnmx},
     {"IABS", 0x013, decode_iabs},         {"IDP", 0x026, decode_idp},
-    {"VABSDIFF", 0x014, decode_vabsdiff},
+    {"VABSDIFF", 0x014, decode_vabsdiff}, {"VABSDIFF4", 0x015, decode_vabsdiff4},
 };
 
 }  // namespace

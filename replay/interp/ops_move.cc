@@ -115,15 +115,20 @@ void decode_ldc(Decoder& d, Inst& i) {
   i.exec = ldc;
 }
 void uldc(Step& s, const Inst& i) {
+  const Plain a(s, i.a[0]);
   for (unsigned l = 0; l < lane_count; ++l)
-    if (!load_constant(s, i, l, i.offset)) return;
+    if (!load_constant(s, i, l, int64_t{static_cast<int32_t>(a[l])} + i.offset)) return;
 }
 void decode_uldc(Decoder& d, Inst& i) {
-  if (d.opcode() != 0xab9) return d.refuse("a constant through a handle or an index");
+  const bool indexed = d.opcode() == 0x1abb;
+  if (d.opcode() != 0xab9 && !indexed) return d.refuse("a constant through a handle");
   decode_size(d, i);
   d.dst_ur(i, std::max(1u, i.bytes / 4u));
   i.type = d.take(58, 54);
-  i.offset = d.take(53, 38);
+  const uint32_t offset = d.take(53, 38);
+  i.offset = indexed ? sign_extend(offset, 16) : offset;
+  i.a[0] = d.constant(0);
+  if (indexed) d.urs(i.a, 24, 1);
   i.exec = uldc;
 }
 
@@ -131,6 +136,7 @@ constexpr Op ops[] = {
     {"MOV", 0x002, decode_mov},   {"UMOV", 0x082, decode_umov}, {"S2R", 0x119, decode_s2r},
     {"S2UR", 0x1c3, decode_s2ur}, {"CS2R", 0x005, decode_cs2r}, {"LDC", 0x182, decode_ldc},
     {"ULDC", 0x0b9, decode_uldc},
+    {"ULDC", 0x0bb, decode_uldc},
 };
 
 }  // namespace

@@ -50,11 +50,17 @@ void decode_elect(Decoder& d, Inst& i) {
 }
 
 // R2UR: the value of the first lane that executes it.
-void r2ur(Step& s, const Inst& i) { broadcast(s, i.d[0], s.row(i.a[0])[first_lane(s.mask)]); }
+// The predicate: lanes that have another one. [measured H200]
+void r2ur(Step& s, const Inst& i) {
+  const uint32_t* a = s.row(i.a[0]);
+  const uint32_t value = a[first_lane(s.mask)];
+  s.set_pred(i.pu, test(s, [&](unsigned l) { return a[l] != value; }));
+  broadcast(s, i.d[0], value);
+}
 void decode_r2ur(Decoder& d, Inst& i) {
   d.dst_ur(i);
   d.gprs(i.a, 24, 1);
-  d.no_pred_dst(81, "a predicate result");
+  i.pu = static_cast<uint8_t>(d.take(83, 81));
   i.exec = r2ur;
 }
 

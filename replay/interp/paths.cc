@@ -23,6 +23,21 @@ uint32_t needed(const Warp& w, const Path& p) {
   return need;
 }
 
+// Lanes that wait together with a path: for its lanes too. A function that saves a convergence barrier and uses
+// it again waits for its own lanes there, while others wait in its caller.
+uint32_t waiting_with(const Warp& w, const Path& path) {
+  uint32_t lanes = 0;
+  for (const Path& p : w.paths) {
+    if (p.state != path.state || p.barrier != path.barrier) continue;
+    for (uint32_t m = p.mask; m != 0; m &= m - 1) {
+      const unsigned l = first_lane(m);
+      const uint32_t for_whom = p.state == PathState::at_warpsync ? p.need : w.barriers[p.barrier][l];
+      if (((for_whom | p.mask) & path.mask) == path.mask) lanes |= 1u << l;
+    }
+  }
+  return lanes;
+}
+
 // The paths of `lanes` go on, joined where they meet at one instruction; the one with the lowest lane is
 // next.
 void go_on(Warp& w, uint32_t lanes) {
@@ -40,16 +55,6 @@ void go_on(Warp& w, uint32_t lanes) {
     if ((w.paths[k].mask >> first_lane(lanes) & 1) != 0) w.current = k;
 }
 
-// Lets go on what waits together with path `index`.
-void release(Warp& w, size_t index) {
-  const Path& first = w.paths[index];
-  const uint32_t need = needed(w, first) | first.mask;
-  uint32_t lanes = 0;
-  for (const Path& p : w.paths)
-    if (p.state == first.state && p.barrier == first.barrier && (p.mask & need) != 0) lanes |= p.mask;
-  go_on(w, lanes);
-}
-
 // Whatever need not wait any more goes on.
 void resolve(Warp& w) {
   for (bool again = true; again;) {
@@ -57,8 +62,9 @@ void resolve(Warp& w) {
     for (size_t k = 0; k < w.paths.size(); ++k) {
       const Path& p = w.paths[k];
       if (p.state != PathState::at_convergence && p.state != PathState::at_warpsync) continue;
-      if ((needed(w, p) & w.live & ~waiting(w, p.state, p.barrier)) != 0) continue;
-      release(w, k);
+      const uint32_t need = needed(w, p) | p.mask, here = waiting_with(w, p);
+      if ((need & w.live & ~here) != 0) continue;
+      go_on(w, need & here);
       again = true;
       break;
     }
@@ -263,6 +269,25 @@ void wait_barrier(Step& s, uint32_t lanes, unsigned barrier) {
 void wait_warpsync(Step& s, uint32_t lanes, uint32_t need) {
   park(s, lanes, {lanes, current_path(*s.warp).at + 1, PathState::at_warpsync, 0, need});
   resolve(*s.warp);
+}
+
+void wait_exclusively(Step& s, uint32_t lanes, const uint32_t* masks) {
+  Warp& w = *s.warp;
+  const Path whole = current_path(w);
+  w.paths.erase(w.paths.begin() + static_cast<std::ptrdiff_t>(w.current));
+  if (const uint32_t rest = whole.mask & ~lanes; rest != 0)
+    w.paths.push_back({rest, whole.at + 1, PathState::ready, 0, 0});
+  while (lanes != 0) {
+    const uint32_t need = masks[first_lane(lanes)];
+    uint32_t group = 0;
+    for (uint32_t m = lanes; m != 0; m &= m - 1)
+      if (masks[first_lane(m)] == need) group |= 1u << first_lane(m);
+    lanes &= ~group;
+    w.paths.push_back({group, whole.at + 1, PathState::at_warpsync, 0, need});
+  }
+  w.current = 0;
+  s.next = Next::moved;
+  resolve(w);
 }
 
 void cta_barrier(Step& s, uint32_t lanes, unsigned barrier, uint32_t threads, bool wait) {

@@ -23,6 +23,8 @@ void leave_barrier(Step& s, uint32_t lanes, unsigned barrier);
 void wait_barrier(Step& s, uint32_t lanes, unsigned barrier);
 // WARPSYNC: the lanes wait until all of `need` that live have come.
 void wait_warpsync(Step& s, uint32_t lanes, uint32_t need);
+// The same, each lane for its own mask: those of one mask become a path.
+void wait_exclusively(Step& s, uint32_t lanes, const uint32_t* masks);
 
 // BAR.SYNC (wait) and BAR.ARV. `threads`: how many make the barrier complete; 0 = all that live.
 void cta_barrier(Step& s, uint32_t lanes, unsigned barrier, uint32_t threads, bool wait);

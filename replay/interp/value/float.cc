@@ -61,6 +61,13 @@ uint32_t i2f32(uint64_t magnitude, bool negative, Rounding r) {
   return sign | exponent << 23 | (static_cast<uint32_t>(fraction) & 0x7fffff);
 }
 
+double i2f64(uint64_t magnitude, bool negative, Rounding r) {
+  if (negative && (r == Rounding::up || r == Rounding::down)) r = r == Rounding::up ? Rounding::down : Rounding::up;
+  const double v = r == Rounding::nearest ? static_cast<double>(magnitude)
+                                          : rounded<double>(r, [&] { return static_cast<double>(magnitude); });
+  return negative ? -v : v;
+}
+
 uint64_t f2i(double v, unsigned width, bool is_signed, Rounding r) {
   v = to_integral(v, r);
   const double limit = std::ldexp(1.0, static_cast<int>(is_signed ? width - 1 : width));

@@ -60,6 +60,7 @@ enum class Rounding : uint8_t { nearest, down, up, zero };  // .RN .RM .RP .RZ, 
 
 // An integer as single precision.
 uint32_t i2f32(uint64_t magnitude, bool negative, Rounding r);
+double i2f64(uint64_t magnitude, bool negative, Rounding r);
 
 // A single-precision number as an integer of `width` bits, clamped at its limits. `v` is a number.
 uint64_t f2i(double v, unsigned width, bool is_signed, Rounding r);

@@ -204,5 +204,8 @@ constexpr uint32_t vector_minmax(uint32_t a, uint32_t b, bool minimum, VectorTyp
 constexpr uint32_t add16(uint32_t a, uint32_t b) {
   return ((a + b) & 0xffff) | ((a & 0xffff0000) + (b & 0xffff0000));
 }
+constexpr uint32_t subtract16(uint32_t a, uint32_t b) {
+  return ((a - b) & 0xffff) | ((a & 0xffff0000) - (b & 0xffff0000));
+}
 
 }  // namespace xtrace::replay::interp::value

@@ -24,11 +24,13 @@ uint16_t double_to_narrow(double v, const Narrow& f, Rounding r) {
   if (std::isinf(v)) return static_cast<uint16_t>(sign | f.infinity);
   if (v == 0) return sign;
   const int exponent = std::max(std::ilogb(v), f.least_exponent);
-  const uint16_t beyond = r == Rounding::zero ? f.infinity - 1 : f.infinity;
+  const bool cuts = r == Rounding::zero || r == (sign != 0 ? Rounding::up : Rounding::down),
+             raises = r == (sign != 0 ? Rounding::down : Rounding::up);
+  const uint16_t beyond = cuts ? f.infinity - 1 : f.infinity;
   if (exponent > -f.least_exponent + 1) return static_cast<uint16_t>(sign | beyond);
   // In units of the last place: exact, since the factor is a power of two.
   const double units = std::ldexp(v, f.fraction_bits - exponent);
-  const double whole = r == Rounding::zero ? std::trunc(units) : std::nearbyint(units);
+  const double whole = cuts ? std::trunc(units) : raises ? std::ceil(units) : std::nearbyint(units);
   // A carry out of the fraction runs into the exponent by itself, up to infinity.
   return static_cast<uint16_t>(sign +
                                (static_cast<uint32_t>(exponent - f.least_exponent) << f.fraction_bits) +
@@ -57,6 +59,27 @@ uint16_t narrow_minmax(uint16_t a, uint16_t b, bool minimum, bool nan, const Nar
 uint16_t narrow_saturate(uint16_t v, const Narrow& f) {
   if (narrow_nan(v, f) || (v & 0x8000) != 0) return 0;
   return std::min(v, f.one);
+}
+
+uint8_t double_to_fp8(double v, bool e4m3) {
+  if (std::isnan(v)) return 0x7f;
+  const int fraction_bits = e4m3 ? 3 : 2, least_exponent = e4m3 ? -6 : -14;
+  const double largest = e4m3 ? 448 : 57344;
+  const auto sign = static_cast<uint8_t>(std::signbit(v) ? 0x80 : 0);
+  v = std::min(std::fabs(v), largest);
+  if (v == 0) return sign;
+  const int exponent = std::max(std::ilogb(v), least_exponent);
+  const double units = std::nearbyint(std::ldexp(v, fraction_bits - exponent));
+  return static_cast<uint8_t>(sign + (static_cast<uint32_t>(exponent - least_exponent) << fraction_bits) +
+                              static_cast<uint32_t>(units));
+}
+uint16_t fp8_to_half(uint8_t v, bool e4m3) {
+  const auto wide = static_cast<uint16_t>(v << 8);
+  if (!e4m3) return narrow_nan(wide, half_format) ? nan16 : wide;
+  if ((v & 0x7f) == 0x7f) return nan16;
+  const int exponent = v >> 3 & 15, fraction = v & 7;
+  const double r = exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+  return double_to_narrow((v & 0x80) != 0 ? -r : r, half_format);
 }
 
 }  // namespace xtrace::replay::interp::value

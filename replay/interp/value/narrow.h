@@ -21,7 +21,7 @@ constexpr uint16_t narrow_flush(uint16_t v, const Narrow& f) {
   return (v & f.infinity) == 0 ? static_cast<uint16_t>(v & 0x8000) : v;
 }
 double narrow_to_double(uint16_t v, const Narrow& f);
-// `r` is nearest or zero. A sum is given as add_to_odd forms it.
+// A sum is given as add_to_odd forms it.
 uint16_t double_to_narrow(double v, const Narrow& f, Rounding r = Rounding::nearest);
 
 uint16_t narrow_add(uint16_t a, uint16_t b, const Narrow& f);
@@ -31,5 +31,10 @@ uint16_t narrow_fma(uint16_t a, uint16_t b, uint16_t c, const Narrow& f);
 uint16_t narrow_minmax(uint16_t a, uint16_t b, bool minimum, bool nan, const Narrow& f);
 // .SAT: into [0, 1]; what is not a number becomes +0. [PTX ISA]
 uint16_t narrow_saturate(uint16_t v, const Narrow& f);
+
+// The two 8-bit formats. E4M3 has no infinities; what is too large becomes the largest number of its sign, what
+// is not a number 0x7f. [OCP FP8]
+uint8_t double_to_fp8(double v, bool e4m3);  // saturates (.SATFINITE)
+uint16_t fp8_to_half(uint8_t v, bool e4m3);
 
 }  // namespace xtrace::replay::interp::value

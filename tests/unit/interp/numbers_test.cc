@@ -113,9 +113,6 @@ TEST(Numbers, SixteenBitForms) {
   m.set(12, 0);
   EXPECT_EQ(m.run(0x0000000706097231, 0x000fe2000380800c, "HFMA2.RELU R9, R6, R7, R12"), "");
   EXPECT_EQ(m.r(9)[4], 0x00004400u);
-  m.set(6, 0x80000000);
-  m.set(12, 0x80008000);
-  EXPECT_NE(m.run(0x0000000706097231, 0x000fe2000380800c).find("of -0"), std::string::npos);
   // Minimum and maximum: a number wins, -0 is below +0, .NAN makes what is not a number win.
   m.set(6, 0x7e018000);
   m.set(7, 0x40000000);
@@ -221,8 +218,6 @@ TEST(Numbers, Conversions) {
     EXPECT_EQ(m.run(c.words.lo, c.words.hi, c.words.text), "");
     EXPECT_EQ(c.wide ? get64(m, 10) : m.r(10)[9], c.out);
   }
-  EXPECT_NE(m.run(0x0000001a000b7304, 0x010e220000208800, "F2F.F16.F32.RP R11, R26").find("rounding"),
-            std::string::npos);
   m.set(26, 0x00000123);
   m.set(27, 0xfff00456);
   EXPECT_EQ(m.run(0x0000001a000a7313, 0x000e660000301800), "");

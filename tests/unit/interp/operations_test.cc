@@ -630,7 +630,7 @@ TEST(Operations, RefusesWhatItDoesNotModel) {
     const char* why;
   };
   const Case cases[] = {
-      {"F2FP.F16.E5M2.UNPACK_B R18, R87", 0x00000057ff12723e, 0x000fe200020004ff, "the operand type"},
+      {"VIMNMX R40, P4, P0, R8, R24, P0", 0x0000001808287248, 0x0000000000080100, "a predicate result"},
       {"HFMA2 R23, R6.H1_H1, R7.H0_NH1, R12", 0x0000000706177231, 0x002fc60000400c0c, ".H0_NH1"},
       {"DMMA.8x8x4 R12, R6, R8, R12", 0x00000008060c723f, 0x004e24000000000c, "the operation"},
       {"MUFU.LG2 R0, R2", 0x0000000200007308, 0x000e240000000c00, "was not measured"},
