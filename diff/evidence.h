@@ -44,10 +44,14 @@ struct TimingEvidence {
   bool measured = false;     // on hardware
   bool dense = false;        // a clock at every instruction
   bool claims_time = false;  // the probe's product is time (pair)
-  uint64_t rounds = 0;
+  uint64_t rounds = 0;                // in all processes
+  uint32_t processes = 0;
+  double process_spread = 0;          // RatioEstimate
   double ratio = 0;                   // to the clean kernel
   Interval interval;                  // of the ratio, 95 %
   std::optional<double> noise_floor;  // A/A
+  uint64_t pairs = 0, throttled = 0;  // measured; of them left out because the SM clock fell
+  double sample_ticks = 0;            // steps of the event clock that the shortest sample lasts; 0 = not known
   double drift = 0;                   // of the clean samples
   bool bimodal = false;               // clean or variant samples
   uint64_t outliers = 0;              // clean and variant samples

@@ -71,12 +71,39 @@ std::string ratio_text(const ConfigReport& c) {
 }
 char mark(Verdict v) { return v == Verdict::trusted ? '+' : v == Verdict::not_trusted ? '-' : '?'; }
 
+std::string conditions_text(const TimingConditions& t) {
+  std::string s = fmt::format("timing: {} in {:.1f} s; samples of {} of {:.1f} us", t.processes == 1 ? "1 process" : fmt::format("{} processes", t.processes),
+                              t.seconds, t.launches_per_sample == 1 ? "1 launch" : fmt::format("{} launches", t.launches_per_sample),
+                              t.sample_microseconds);
+  if (t.tick_microseconds > 0) s += fmt::format(" ({:.0f} ticks)", t.sample_microseconds / t.tick_microseconds);
+  s += fmt::format(", the L2 {}", t.caches);
+  if (t.clock_mhz > 0) s += fmt::format("; SM clock {:.0f} MHz", t.clock_mhz);
+  if (t.clean_again.interval.finite())
+    s += fmt::format("; clean against clean {:.4f} [{:.4f} {:.4f}]", t.clean_again.ratio, t.clean_again.interval.low,
+                     t.clean_again.interval.high);
+  return s;
+}
+
 Json number(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
 
 Json json_of(const SampleStats& s) {
   return {{"count", s.count}, {"min_us", s.min},     {"q1_us", s.q1},     {"median_us", s.median},
           {"q3_us", s.q3},    {"max_us", s.max},     {"mean_us", s.mean}, {"outliers", s.outliers},
           {"drift", s.drift}, {"bimodal", s.bimodal}};
+}
+
+Json json_of(const TimingConditions& t) {
+  return {{"processes", t.processes},
+          {"launches_per_sample", t.launches_per_sample},
+          {"sample_us", t.sample_microseconds},
+          {"tick_us", t.tick_microseconds},
+          {"clock_mhz", t.clock_mhz},
+          {"caches", t.caches},
+          {"seconds", t.seconds},
+          {"clean_again", {{"ratio", t.clean_again.ratio},
+                           {"ratio_low", number(t.clean_again.interval.low)},
+                           {"ratio_high", number(t.clean_again.interval.high)},
+                           {"rounds", t.clean_again.rounds}}}};
 }
 
 Json json_of(const ConfigReport& c) {
@@ -105,6 +132,11 @@ Json json_of(const ConfigReport& c) {
                    {"ratio_low", number(t.interval.low)},
                    {"ratio_high", number(t.interval.high)},
                    {"rounds", t.rounds},
+                   {"processes", t.processes},
+                   {"process_spread", t.process_spread},
+                   {"pairs", t.pairs},
+                   {"throttled", t.throttled},
+                   {"sample_ticks", t.sample_ticks},
                    {"budget", c.budget},
                    {"noise_floor", t.noise_floor ? Json(*t.noise_floor) : Json(nullptr)}};
   }
@@ -158,6 +190,7 @@ std::string render_text(const ReplayReport& r) {
     if (r.noise_floor) clean += fmt::format(", noise floor {:.2f}%", 100 * *r.noise_floor);
   }
   append_wrapped(out, "  ", "    ", clean);
+  if (r.timing) append_wrapped(out, "  ", "    ", conditions_text(*r.timing));
   if (!r.at.empty()) append_wrapped(out, "  ", "    ", "inst, pair and mem look at: " + r.at);
 
   out += fmt::format("\n  {:<6} {:<9} {:<12} {:<3} {:<22} {:>9} {:>9} {:>7} {:>7} {:>13} {:>7}\n", "probe",
@@ -225,6 +258,7 @@ std::string render_json(const ReplayReport& r) {
                 {"unstable_bytes", r.unstable_bytes},
                 {"time", r.clean_time ? json_of(*r.clean_time) : Json(nullptr)},
                 {"noise_floor", r.noise_floor ? Json(*r.noise_floor) : Json(nullptr)}};
+  o["timing"] = r.timing ? json_of(*r.timing) : Json(nullptr);
   o["at"] = r.at.empty() ? Json(nullptr) : Json(r.at);
   o["configs"] = Json::array();
   for (const ConfigReport& c : r.configs) o["configs"].push_back(json_of(c));

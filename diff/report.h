@@ -43,6 +43,18 @@ struct ConfigReport {
   std::vector<std::string> not_covered;  // mem: executed instructions that touch memory and are not in the trace
 };
 
+// How the times of a launch were measured, the same for all configurations.
+struct TimingConditions {
+  uint32_t processes = 0;             // that gave samples
+  uint32_t launches_per_sample = 1;
+  double sample_microseconds = 0;     // median of the clean code's
+  double tick_microseconds = 0;       // step of the event clock; 0 = not known
+  double clock_mhz = 0;               // SM clock meanwhile; 0 = not read
+  std::string caches;                 // what a sample finds in the L2
+  double seconds = 0;                 // that measuring took
+  RatioEstimate clean_again;          // A/A
+};
+
 struct ReplayReport {
   static constexpr uint32_t schema_version = 1;
   std::string bundle;
@@ -55,6 +67,7 @@ struct ReplayReport {
   uint64_t unstable_bytes = 0, written_bytes = 0, memory_bytes = 0;
   std::optional<SampleStats> clean_time;
   std::optional<double> noise_floor;
+  std::optional<TimingConditions> timing;
   std::string at;           // places that inst, pair and mem were limited to; empty: everywhere
   std::vector<ConfigReport> configs;
   std::vector<std::string> warnings;

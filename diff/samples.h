@@ -7,19 +7,23 @@
 
 namespace xtrace::diff {
 
-// One variant of the code under timing ("clean", "block", "inst", "pair@0x120").
-struct VariantSamples {
-  std::string name;
-  std::vector<double> microseconds;   // per launch (a batch's time divided by its size), in order of measurement
+// One launch of a sample, on average.
+struct Sample {
+  double microseconds = 0;
+  double cycles = 0;   // of the SM clock meanwhile; 0 = not read
 };
 
-// Clean and variants measured in one run, interleaved: round r holds one sample of every variant, in random order.
-struct InterleavedSamples {
-  VariantSamples clean;
-  std::vector<VariantSamples> variants;
-  uint32_t launches_per_sample = 1;
-  bool restored_each_launch = false;  // memory restored before every launch; else repeated launches were shown to be
-                                      // idempotent first
+// The clean code and a variant, one right after the other, from the same restored memory.
+struct SamplePair {
+  Sample clean, variant;
+  bool clean_first = true;
+};
+
+// Everything measured of one variant ("block all", "clean-again"): by process, in order of measurement. Round r of a process
+// holds one pair of every variant.
+struct VariantPairs {
+  std::string name;
+  std::vector<std::vector<SamplePair>> processes;
 };
 
 }  // namespace xtrace::diff

@@ -111,64 +111,201 @@ SampleStats sample_stats(const std::vector<double>& v) {
   return s;
 }
 
-VariantTiming compare_variant(std::string name, const std::vector<double>& clean,
-                              const std::vector<double>& variant, const TimingOptions& options) {
-  XT_CHECK(clean.size() == variant.size(), "samples of a round come in pairs");
-  XT_CHECK(options.resamples >= 100, "a 95 % interval needs at least 100 resamples");
-  VariantTiming t;
-  t.name = std::move(name);
-  t.samples = sample_stats(variant);
-  t.rounds = clean.size();
-  t.interval = {-infinity, infinity};
-  if (clean.empty()) return t;
+namespace {
 
-  std::vector<double> ratios(clean.size());
-  for (size_t i = 0; i < clean.size(); ++i) ratios[i] = variant[i] / clean[i];
-  std::sort(ratios.begin(), ratios.end());
-  t.ratio = quantile(ratios, 0.5);
-  if (t.rounds < least_rounds) return t;
+// Quantile of Student's t with `df` degrees of freedom over the normal one, two-sided. Beyond the table its last row, which is
+// larger.
+double small_sample_factor(size_t df, double confidence) {
+  constexpr double at_95[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
+  constexpr double at_999[] = {636.619, 31.599, 12.924, 8.610, 6.869, 5.959, 5.408, 5.041, 4.781, 4.587};
+  const size_t row = std::min<size_t>(df, std::size(at_95)) - 1;
+  return confidence > verdict_confidence ? at_999[row] / 3.291 : at_95[row] / 1.960;
+}
 
-  // The median of a resample depends only on the ranks drawn.
-  Random random{options.seed};
-  const auto n = static_cast<uint32_t>(ratios.size());
+// Medians of resamples of `sorted`, minus its median. The median of a resample depends only on the ranks drawn.
+std::vector<double> bootstrap_medians(const std::vector<double>& sorted, size_t resamples, Random& random) {
+  const auto n = static_cast<uint32_t>(sorted.size());
+  const double median = quantile(sorted, 0.5);
   std::vector<uint32_t> drawn(n);
-  std::vector<double> medians(options.resamples);
-  for (double& m : medians) {
+  std::vector<double> deviations(resamples);
+  for (double& m : deviations) {
     for (uint32_t& d : drawn) d = random.below(n);
     const auto middle = drawn.begin() + n / 2;
     std::nth_element(drawn.begin(), middle, drawn.end());
-    m = ratios[*middle];
-    if (n % 2 == 0) m = (m + ratios[*std::max_element(drawn.begin(), middle)]) / 2;
+    m = sorted[*middle];
+    if (n % 2 == 0) m = (m + sorted[*std::max_element(drawn.begin(), middle)]) / 2;
+    m -= median;
   }
-  std::sort(medians.begin(), medians.end());
-  t.interval = {quantile(medians, 0.025), quantile(medians, 0.975)};
-  return t;
+  return deviations;
 }
 
-Result<TimingStats> timing_stats(const InterleavedSamples& samples, const TimingOptions& options) {
-  auto check = [&](const VariantSamples& v) -> Status {
-    if (v.microseconds.size() != samples.clean.microseconds.size())
-      return bad_input("timing samples: '{}' has {} rounds, the clean kernel {}", v.name,
-                       v.microseconds.size(), samples.clean.microseconds.size());
-    for (size_t i = 0; i < v.microseconds.size(); ++i)
-      if (!std::isfinite(v.microseconds[i]) || v.microseconds[i] <= 0)
-        return bad_input("timing samples: '{}' took {} us in round {}: expected a positive time", v.name,
-                         v.microseconds[i], i);
-    return {};
-  };
-  XT_TRY_STATUS(check(samples.clean));
-  TimingStats stats;
-  stats.clean = sample_stats(samples.clean.microseconds);
-  for (const VariantSamples& v : samples.variants) {
-    XT_TRY_STATUS(check(v));
-    VariantTiming t = compare_variant(v.name, samples.clean.microseconds, v.microseconds, options);
-    if (v.name == clean_again_name) {
-      if (t.interval.finite())
-        stats.noise_floor = std::max(std::abs(t.interval.low - 1), std::abs(t.interval.high - 1));
-      stats.clean_again = std::move(t);
-    } else {
-      stats.variants.push_back(std::move(t));
+}  // namespace
+
+RatioEstimate estimate_ratio(const RatioBlocks& blocks, const TimingOptions& options) {
+  XT_CHECK(options.confidence == verdict_confidence || options.confidence == early_confidence, "a confidence of the table");
+  XT_CHECK(options.resamples >= 5000, "a 99.9 % interval needs thousands of resamples");
+  RatioEstimate e;
+  e.interval = {-infinity, infinity};
+  Random random{options.seed};
+  constexpr size_t medians_each = 2000;
+  std::vector<double> middle;                 // logarithms, by process
+  std::vector<std::vector<double>> within;    // deviations from it
+  for (const std::vector<double>& ratios : blocks) {
+    if (ratios.empty()) continue;
+    std::vector<double> logs;
+    for (double r : ratios) logs.push_back(std::log(r));
+    std::sort(logs.begin(), logs.end());
+    middle.push_back(quantile(logs, 0.5));
+    within.push_back(bootstrap_medians(logs, medians_each, random));
+    e.rounds += logs.size();
+  }
+  e.processes = static_cast<uint32_t>(middle.size());
+  if (middle.empty()) return e;
+  const auto n = static_cast<double>(middle.size());
+  const double mean = std::accumulate(middle.begin(), middle.end(), 0.0) / n;
+  e.ratio = std::exp(mean);
+  double widen = 0;
+  if (middle.size() > 1) {
+    double square = 0;
+    for (double m : middle) square += (m - mean) * (m - mean);
+    e.process_spread = std::sqrt(square / (n - 1));
+    widen = std::sqrt(n / (n - 1)) * small_sample_factor(middle.size() - 1, options.confidence);
+  }
+  if (e.rounds < least_rounds) return e;
+  std::vector<double> means(options.resamples);
+  for (double& m : means) {
+    double sum = 0;
+    for (size_t k = 0; k < middle.size(); ++k) {
+      const uint32_t p = random.below(static_cast<uint32_t>(middle.size()));
+      sum += widen * (middle[p] - mean) + within[p][random.below(medians_each)];
     }
+    m = mean + sum / n;
+  }
+  std::sort(means.begin(), means.end());
+  const double tail = (1 - options.confidence) / 2;
+  e.interval = {std::exp(quantile(means, tail)), std::exp(quantile(means, 1 - tail))};
+  return e;
+}
+
+Claim claim_of(const RatioEstimate& e, double noise_floor) {
+  if (e.interval.low > 1 && e.ratio > 1 + noise_floor) return Claim::slower;
+  if (e.interval.high < 1 && e.ratio < 1 - noise_floor) return Claim::faster;
+  return Claim::none;
+}
+
+std::vector<VariantGroup> one_by_one(std::span<const VariantPairs> variants) {
+  std::vector<VariantGroup> groups;
+  for (size_t v = 0; v < variants.size(); ++v) groups.push_back({variants[v].name, {v}});
+  return groups;
+}
+
+namespace {
+
+double mhz_of(const Sample& s) { return s.cycles / s.microseconds; }
+
+// SM clocks below this are throttled, by process; 0 where none was read.
+std::vector<double> lowest_clocks(std::span<const VariantPairs> variants) {
+  std::vector<std::vector<double>> clocks;
+  for (const VariantPairs& v : variants) {
+    clocks.resize(std::max(clocks.size(), v.processes.size()));
+    for (size_t p = 0; p < v.processes.size(); ++p)
+      for (const SamplePair& pair : v.processes[p])
+        for (const Sample& s : {pair.clean, pair.variant})
+          if (s.cycles > 0) clocks[p].push_back(mhz_of(s));
+  }
+  std::vector<double> lowest;
+  for (std::vector<double>& c : clocks) {
+    std::sort(c.begin(), c.end());
+    lowest.push_back(c.empty() ? 0 : (1 - throttle_drop) * quantile(c, 0.9));
+  }
+  return lowest;
+}
+bool throttled(const SamplePair& pair, double lowest) {
+  const auto below = [&](const Sample& s) { return s.cycles > 0 && mhz_of(s) < lowest; };
+  return below(pair.clean) || below(pair.variant);
+}
+
+Status check(const VariantPairs& v) {
+  for (size_t p = 0; p < v.processes.size(); ++p)
+    for (size_t r = 0; r < v.processes[p].size(); ++r) {
+      const SamplePair& pair = v.processes[p][r];
+      for (const Sample& s : {pair.clean, pair.variant})
+        if (!std::isfinite(s.microseconds) || s.microseconds <= 0 || !std::isfinite(s.cycles) || s.cycles < 0)
+          return bad_input("timing samples: '{}' or the clean kernel beside it took {} us, {} cycles in round {} of process {}: "
+                           "expected a positive time",
+                           v.name, s.microseconds, s.cycles, r, p);
+    }
+  return {};
+}
+
+}  // namespace
+
+Result<TimingStats> timing_stats(std::span<const VariantPairs> variants, std::span<const VariantGroup> groups,
+                                 const TimingOptions& options) {
+  for (const VariantPairs& v : variants) XT_TRY_STATUS(check(v));
+  const std::vector<double> lowest = lowest_clocks(variants);
+  TimingStats stats;
+  std::vector<double> clean, clocks;
+  double drift = 0;   // the largest of a process
+  for (size_t p = 0; p < lowest.size(); ++p) {
+    std::vector<double> in_order;
+    size_t rounds = 0;
+    for (const VariantPairs& v : variants) rounds = std::max(rounds, p < v.processes.size() ? v.processes[p].size() : 0);
+    for (size_t r = 0; r < rounds; ++r)
+      for (const VariantPairs& v : variants) {
+        if (p >= v.processes.size() || r >= v.processes[p].size()) continue;
+        const Sample& s = v.processes[p][r].clean;
+        in_order.push_back(s.microseconds);
+        if (s.cycles > 0) clocks.push_back(mhz_of(s));
+      }
+    const double here = drift_of(in_order);
+    if (std::abs(here) > std::abs(drift)) drift = here;
+    clean.insert(clean.end(), in_order.begin(), in_order.end());
+  }
+  stats.clean = sample_stats(clean);
+  stats.clean.drift = drift;
+  stats.clean_mhz = clocks.empty() ? 0 : median_of(std::move(clocks));
+
+  for (const VariantGroup& group : groups) {
+    VariantTiming t;
+    t.name = group.name;
+    RatioBlocks blocks;
+    std::vector<double> own, second_over_first;
+    for (size_t p = 0; p < lowest.size(); ++p) {
+      std::vector<double>& rounds = blocks.emplace_back();
+      for (size_t r = 0;; ++r) {
+        std::vector<double> ratios;
+        bool more = false;
+        for (size_t m : group.members) {
+          if (p >= variants[m].processes.size() || r >= variants[m].processes[p].size()) continue;
+          more = true;
+          const SamplePair& pair = variants[m].processes[p][r];
+          const double ratio = pair.variant.microseconds / pair.clean.microseconds;
+          ++t.pairs;
+          own.push_back(pair.variant.microseconds);
+          if (throttled(pair, lowest[p])) {
+            ++t.throttled;
+            continue;
+          }
+          ratios.push_back(ratio);
+          second_over_first.push_back(pair.clean_first ? std::log(ratio) : -std::log(ratio));
+        }
+        if (!more) break;
+        if (!ratios.empty()) rounds.push_back(median_of(std::move(ratios)));
+      }
+    }
+    t.samples = sample_stats(own);
+    t.estimate = estimate_ratio(blocks, options);
+    if (!second_over_first.empty())
+      t.order_effect = std::exp(std::accumulate(second_over_first.begin(), second_over_first.end(), 0.0) /
+                                static_cast<double>(second_over_first.size())) - 1;
+    if (t.name != clean_again_name) {
+      stats.variants.push_back(std::move(t));
+      continue;
+    }
+    const Interval& i = t.estimate.interval;
+    if (i.finite()) stats.noise_floor = std::max(std::abs(i.low - 1), std::abs(i.high - 1));
+    stats.clean_again = std::move(t);
   }
   return stats;
 }

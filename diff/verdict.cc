@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/status.h"
@@ -132,16 +133,25 @@ Verdict judge_timing(const TimingEvidence& e, double budget, Reasons& r) {
   } else if (e.rounds < least_rounds || !e.interval.finite()) {
     r.add(Id::time_few_rounds, "{} rounds", e.rounds);
   } else {
-    const double low = e.interval.low, high = e.interval.high;
-    const Id id = low > budget                          ? Id::time_exceeds
-                  : high < 1 / budget                   ? Id::time_faster
-                  : high <= budget && low >= 1 / budget ? Id::time_within
-                                                        : Id::time_straddles;
-    r.add(id, "ratio {:.4f} [{:.4f}, {:.4f}], budget {:.3f}", e.ratio, low, high, budget);
-    // What lies clearly outside the budget is so in spite of the noise.
-    if (e.noise_floor && *e.noise_floor > budget - 1 && (id == Id::time_within || id == Id::time_straddles))
-      r.add(Id::time_noise_floor, "clean against clean within {:.2f} %", 100 * *e.noise_floor);
+    const double low = e.interval.low, high = e.interval.high, floor = e.noise_floor.value_or(0);
+    // What lies clearly outside the budget, and outside of what clean against clean shows, is so in spite of the noise.
+    const Id id = low > std::max(budget, 1 + floor)         ? Id::time_exceeds
+                  : high < std::min(1 / budget, 1 - floor)  ? Id::time_faster
+                  : high <= budget && low >= 1 / budget     ? Id::time_within
+                                                            : Id::time_straddles;
+    r.add(id, "ratio {:.4f} [{:.4f}, {:.4f}], budget {:.3f}; {} rounds in {} processes, which differ by {:.2f} %", e.ratio, low,
+          high, budget, e.rounds, e.processes, 100 * e.process_spread);
+    if (floor > budget - 1 && (id == Id::time_within || id == Id::time_straddles))
+      r.add(Id::time_noise_floor, "clean against clean within {:.2f} %", 100 * floor);
     if (!e.noise_floor) r.add(Id::time_no_floor);
+    if (e.processes < least_processes) r.add(Id::time_one_process);
+    if (e.sample_ticks != 0 && e.sample_ticks < least_ticks)
+      r.add(Id::time_coarse, "a sample lasts {:.0f} ticks", e.sample_ticks);
+    const double left_out = static_cast<double>(e.throttled) / static_cast<double>(std::max<uint64_t>(e.pairs, 1));
+    if (e.throttled != 0)
+      r.add(left_out > throttled_share ? Id::time_throttled : Id::time_clock_fell, "{} of {} pairs left out", e.throttled, e.pairs);
+    if (std::abs(e.ratio - 1) <= floor)
+      r.add(Id::time_below_floor, "{:+.2f} %, floor {:.2f} %", 100 * (e.ratio - 1), 100 * floor);
     if (e.drift != 0) r.add(Id::time_drift, "{:+.1f} % from the first half to the second", 100 * e.drift);
     if (e.bimodal) r.add(Id::time_bimodal);
     if (e.outliers != 0) r.add(Id::time_outliers, "{} samples", e.outliers);
@@ -225,9 +235,13 @@ std::string explain(const ReasonInfo& r) {
 TimingEvidence timing_evidence(const TimingStats& stats, const VariantTiming& v) {
   TimingEvidence e;
   e.measured = true;
-  e.rounds = v.rounds;
-  e.ratio = v.ratio;
-  e.interval = v.interval;
+  e.rounds = v.estimate.rounds;
+  e.processes = v.estimate.processes;
+  e.process_spread = v.estimate.process_spread;
+  e.ratio = v.estimate.ratio;
+  e.interval = v.estimate.interval;
+  e.pairs = v.pairs;
+  e.throttled = v.throttled;
   e.noise_floor = stats.noise_floor;
   e.drift = stats.clean.drift;
   e.bimodal = stats.clean.bimodal || v.samples.bimodal;

@@ -47,20 +47,39 @@ struct RunOutcome {
   double microseconds = 0;             // by events; 0 when the backend does not measure time
 };
 
-// One entry of a timed round.
-struct TimedVariant {
-  ModuleHandle module = 0;
-  std::string name;
-};
+// Pairs of samples: the clean code and a variant, one after the other from the same restored memory, in random order, each
+// order as often as the other. A sample is one launch, or several behind each other where repeating the launch without
+// restoring was shown to give the same output.
 struct TimingRequest {
-  std::vector<TimedVariant> variants;  // first = clean
-  uint32_t rounds = 50;
-  uint32_t launches_per_sample = 1;    // > 1 only when repeating the launch without restoring was shown to be idempotent
-  uint64_t seed = 1;                   // order inside each round
-  double time_limit_seconds = 60;
+  ModuleHandle clean = 0;
+  std::vector<ModuleHandle> variants;
+  uint32_t pairs = 8;                  // of each variant; the variants of a round come in random order
+  uint32_t launches_per_sample = 1;    // at most `most_launches_per_sample`
+  uint64_t seed = 1;
+  double time_limit_seconds = 60;      // no round is begun after that; one is always made
+};
+inline constexpr uint32_t most_launches_per_sample = 32;
+
+// One launch of a sample, on average. `cycles`: of the SM clock; 0 when it was not read.
+struct TimedSample {
+  double microseconds = 0, cycles = 0;
+  bool operator==(const TimedSample&) const = default;
+};
+struct TimedPair {
+  TimedSample clean, variant;
+  bool clean_first = true;
+  bool operator==(const TimedPair&) const = default;
 };
 struct TimingResult {
-  std::vector<std::vector<double>> microseconds;  // [variant][round], per launch
+  std::vector<std::vector<TimedPair>> pairs;  // [variant][round]
+  double tick_microseconds = 0;               // smallest step that event times were seen to take
+  std::string caches;                         // what a sample finds in the L2, a phrase: "flushed by reading 120 MB"
+};
+
+// The SM clock and the common clock (GLOBALTIMER, ns) of one SM, read at a tick of the common one.
+struct ClockReading {
+  uint32_t sm = 0;
+  uint64_t clock = 0, nanoseconds = 0;
 };
 
 // In the message of the error when a region's recorded address is taken: another process may find it free.
@@ -76,6 +95,11 @@ class Backend {
   virtual Status prepare(const LaunchImage& launch) = 0;
   // A zeroed device buffer at `preferred` (hint; the address obtained is returned), for records. Freed by finish().
   virtual Result<DevPtr> allocate(uint64_t bytes, const char* purpose) = 0;
+  // The same at an address where another process had it; an unsupported error (`not_placed`) where that is taken.
+  virtual Status allocate_at(DevPtr address, uint64_t bytes, const char* purpose) {
+    static_cast<void>(bytes);
+    return unsupported("{} {}: {:#x}", purpose, not_placed, address.value);
+  }
   virtual Status release(DevPtr buffer) = 0;
   virtual Status fill(DevPtr address, uint64_t bytes, uint8_t value) = 0;
   virtual Status write(DevPtr address, ByteView bytes) = 0;
@@ -111,6 +135,9 @@ class Backend {
   virtual void set_written_regions(std::vector<bool> written) = 0;
 
   virtual Result<TimingResult> time(const TimingRequest& request) = 0;
+  // Several readings of every SM's clocks, none where there are none to read. Launches made before and after it lie before
+  // and after it.
+  virtual Result<std::vector<ClockReading>> read_clocks() { return std::vector<ClockReading>(); }
 
   // What this replay does differently from the recorded launch ("programmatic stream serialization: replayed without
   // overlap"), one sentence each. Filled by prepare() and load().

@@ -61,6 +61,7 @@ DriverBackend::~DriverBackend() {
       return;
     }
   }
+  kernels_.close();
   stream_.close();
   if (beside_ != nullptr) api_.StreamDestroy(beside_);
   api_.DevicePrimaryCtxRelease(device_);
@@ -195,6 +196,12 @@ Result<DevPtr> DriverBackend::allocate(uint64_t bytes, const char* purpose) {
   XT_TRY(const CUdeviceptr buffer, watch(buffers_.allocate(bytes, purpose)));
   if (Status s = fill({buffer}, bytes, 0); !s) return tl::make_unexpected(std::move(s).error());
   return DevPtr{buffer};
+}
+
+Status DriverBackend::allocate_at(DevPtr address, uint64_t bytes, const char* purpose) {
+  XT_TRY_STATUS(usable(false));
+  XT_TRY_STATUS(watch(buffers_.allocate_at(address.value, bytes, purpose)));
+  return fill(address, bytes, 0);
 }
 
 Status DriverBackend::release(DevPtr buffer) {
@@ -332,7 +339,8 @@ Status DriverBackend::finish() {
   note(memory_.remove());
   note(buffers_.release_all());
   note(pristine_.release_all());
-  variables_pristine_ = 0;
+  variables_pristine_ = stamps_ = sweep_ = 0;
+  stamps_bytes_ = sweep_bytes_ = 0;
   variable_offset_.clear();
   launch_ = {};
   written_.clear();

@@ -1,10 +1,11 @@
 // The class behind make_driver_backend(); driver_backend.cc holds its life and memory, driver_launch.cc
-// launches and timing.
+// launches, driver_timing.cc timing.
 #pragma once
 
 #include <map>
 #include <optional>
 
+#include "replay/driver/device_kernels.h"
 #include "replay/driver/driver_backend.h"
 #include "replay/driver/launch_stream.h"
 #include "replay/driver/loaded_module.h"
@@ -22,6 +23,7 @@ class DriverBackend final : public Backend {
   const BackendInfo& info() const override { return info_; }
   Status prepare(const LaunchImage& launch) override;
   Result<DevPtr> allocate(uint64_t bytes, const char* purpose) override;
+  Status allocate_at(DevPtr address, uint64_t bytes, const char* purpose) override;
   Status release(DevPtr buffer) override;
   Status fill(DevPtr address, uint64_t bytes, uint8_t value) override;
   Status write(DevPtr address, ByteView bytes) override;
@@ -37,6 +39,7 @@ class DriverBackend final : public Backend {
   Result<Bytes> read_region(ModuleHandle module, size_t index) override;
   void set_written_regions(std::vector<bool> written) override;
   Result<TimingResult> time(const TimingRequest& request) override;
+  Result<std::vector<ClockReading>> read_clocks() override;
   std::vector<std::string> notes() const override;
   Status finish() override;
 
@@ -56,10 +59,13 @@ class DriverBackend final : public Backend {
   Status queue_restore(const LoadedModule& m, RestoreScope scope);
   // Queues one launch; the CUDA result is returned as it is, for the caller to judge.
   CUresult queue_launch(LoadedModule& m);
-  Status queue_sample(LoadedModule& m, uint32_t launches, size_t first_event);
-  Status queue_round(const std::vector<LoadedModule*>& modules, const std::vector<uint32_t>& order,
-                     uint32_t launches);
-  Result<std::vector<double>> collect_round(const std::vector<uint32_t>& order, uint32_t launches);
+  // Timing, in driver_timing.cc.
+  Status open_timing(size_t samples);
+  Status queue_sample(LoadedModule& m, uint32_t launches, size_t sample);
+  Status queue_samples(const std::vector<LoadedModule*>& modules, uint32_t launches);
+  Result<std::vector<TimedSample>> collect_samples(size_t samples, uint32_t launches);
+  Result<std::vector<TimedSample>> take_samples(const std::vector<LoadedModule*>& modules, uint32_t launches);
+  Result<double> event_tick();
 
   DriverApi api_;
   DriverOptions options_;
@@ -73,6 +79,11 @@ class DriverBackend final : public Backend {
   DeviceBuffers buffers_{api_, device_, caller_buffers_at};  // allocate()
   DeviceBuffers pristine_{api_, device_, own_buffers_at};
   PlacedMemory memory_{api_, device_, pristine_, stream_};
+
+  DeviceKernels kernels_{api_};
+  CUdeviceptr stamps_ = 0, sweep_ = 0;     // of the timing of this launch; 0 until it begins, or without memory for it
+  uint64_t stamps_bytes_ = 0, sweep_bytes_ = 0;
+  double event_tick_ = 0;                  // microseconds; 0 until measured
 
   bool prepared_ = false;
   LaunchContext launch_;

@@ -1,18 +1,11 @@
-// Launching and timing of the driver backend.
-#include <algorithm>
+// Launching of the driver backend.
 #include <chrono>
-#include <numeric>
-#include <random>
 
 #include "replay/driver/driver_backend_impl.h"
 
 namespace xtrace::replay {
 
 namespace {
-
-// Launches queued behind a closed gate. The driver's queue is finite: filling it while the gate is closed
-// would wait for ever (NVBench limits the same thing to 32).
-constexpr uint32_t gated_launches = 32;
 
 // Failures of cuLaunchKernelEx itself: nothing was launched, the context lives.
 bool rejected_launch(CUresult r) {
@@ -127,93 +120,6 @@ Result<RunOutcome> DriverBackend::run_disturbed(ModuleHandle handle, uint32_t am
   }
   XT_TRY_STATUS(release(buffer));
   return outcome;
-}
-
-// Events first_event and first_event + 1 around the launches. The restore runs before the first event, so
-// every variant starts from the same memory and from the same traffic through L2: what the caches hold when
-// the kernel starts is what the restore left there, for all variants alike. It is not a cold cache.
-Status DriverBackend::queue_sample(LoadedModule& m, uint32_t launches, size_t first_event) {
-  XT_TRY_STATUS(queue_restore(m, RestoreScope::written));
-  if (m.launched) XT_TRY_STATUS(stream_.close_gate());  // else see run()
-  uint32_t done = 0;
-  const auto launch_until = [&](uint32_t stop) -> Status {
-    for (; done < stop; ++done) XT_TRY_STATUS(api_.check(queue_launch(m), "cuLaunchKernelEx"));
-    return {};
-  };
-  const bool all_gated = launches <= gated_launches;
-  {
-    GateGuard gate(stream_);
-    XT_TRY_STATUS(stream_.record(first_event));
-    XT_TRY_STATUS(launch_until(std::min(launches, gated_launches)));
-    if (all_gated) XT_TRY_STATUS(stream_.record(first_event + 1));
-  }
-  if (all_gated) return {};
-  XT_TRY_STATUS(launch_until(launches));
-  return stream_.record(first_event + 1);
-}
-
-Status DriverBackend::queue_round(const std::vector<LoadedModule*>& modules,
-                                  const std::vector<uint32_t>& order, uint32_t launches) {
-  for (size_t k = 0; k < order.size(); ++k) XT_TRY_STATUS(queue_sample(*modules[order[k]], launches, 2 * k));
-  return {};
-}
-
-// Waits for the samples of a round one by one, each under the watchdog; result by variant.
-Result<std::vector<double>> DriverBackend::collect_round(const std::vector<uint32_t>& order,
-                                                         uint32_t launches) {
-  std::vector<double> microseconds(order.size());
-  for (size_t k = 0; k < order.size(); ++k) {
-    XT_TRY(const LaunchStream::Wait w, stream_.wait_event(2 * k + 1, options_.watchdog_seconds * launches));
-    if (w == LaunchStream::Wait::timed_out)
-      return with_hint(device("watchdog: a timing sample of {} launches of {} did not end after {} s",
-                              launches, launch_.record.kernel, options_.watchdog_seconds * launches),
-                       "the kernel may still run; start the replay in a new process");
-    XT_TRY(const double us, stream_.microseconds_between(2 * k, 2 * k + 1));
-    microseconds[order[k]] = us / launches;
-  }
-  return microseconds;
-}
-
-Result<TimingResult> DriverBackend::time(const TimingRequest& request) {
-  XT_TRY_STATUS(usable(true));
-  if (request.variants.empty() || request.launches_per_sample == 0)
-    return internal("timing asked for {} variants of {} launches a sample", request.variants.size(),
-                    request.launches_per_sample);
-  std::vector<LoadedModule*> modules;
-  for (const TimedVariant& v : request.variants) {
-    XT_TRY_IN(LoadedModule * m, module(v.module), "timing variant {}", v.name);
-    modules.push_back(m);
-    XT_TRY_STATUS(watch(queue_restore(*m, RestoreScope::all)));
-  }
-  XT_TRY_STATUS(drain("restoring memory"));
-
-  TimingResult result;
-  result.microseconds.resize(modules.size());
-  std::vector<uint32_t> order(modules.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::mt19937_64 random(request.seed);
-  const auto start = std::chrono::steady_clock::now();
-  // Round 0 warms up (clocks, instruction caches, first-touch costs) and is dropped.
-  for (uint64_t round = 0; round <= request.rounds; ++round) {
-    std::shuffle(order.begin(), order.end(), random);
-    Status queued = queue_round(modules, order, request.launches_per_sample);
-    if (!queued) {
-      // A rejected launch leaves the context alive; what was queued before it has to end all the same.
-      Error error = std::move(queued).error().in(fmt::format("timing kernel {}", launch_.record.kernel));
-      XT_TRY_STATUS(drain("a broken-off timing round"));
-      return watch(Result<TimingResult>(tl::make_unexpected(std::move(error))));
-    }
-    Result<std::vector<double>> one = collect_round(order, request.launches_per_sample);
-    if (!one) {
-      die(std::move(one).error().in("timing"));
-      return tl::make_unexpected(*dead_);
-    }
-    if (round > 0)
-      for (size_t v = 0; v < modules.size(); ++v) result.microseconds[v].push_back((*one)[v]);
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    if (round > 0 && passed.count() > request.time_limit_seconds) break;
-  }
-  return result;
 }
 
 }  // namespace xtrace::replay

@@ -1,5 +1,7 @@
 #include "replay/driver/physical.h"
 
+#include "replay/backend.h"
+
 namespace xtrace::replay {
 
 namespace {
@@ -37,11 +39,15 @@ Status unmap_physical(const DriverApi& api, const AddressSpan& span) {
   return {};
 }
 
+namespace {
+// Bytes of addresses that a buffer takes.
+uint64_t reserved_for(uint64_t bytes) {
+  return std::max(align_up(align_up(bytes, map_granule), window_alignment), window_minimum);
+}
+}  // namespace
+
 Result<CUdeviceptr> DeviceBuffers::allocate(uint64_t bytes, const char* purpose) {
-  if (bytes == 0) return internal("a buffer of 0 bytes was asked for {}", purpose);
-  if (bytes > address_limit / 2) return environment("{} needs {} bytes of device memory", purpose, bytes);
-  const uint64_t mapped = align_up(bytes, map_granule);
-  const uint64_t reserve = std::max(align_up(mapped, window_alignment), window_minimum);
+  const uint64_t reserve = bytes > address_limit / 2 ? 0 : reserved_for(bytes);
   // The lowest gap between live buffers: a released buffer's address comes back.
   uint64_t hint = first_address_;
   for (const auto& [address, buffer] : live_) {
@@ -49,6 +55,21 @@ Result<CUdeviceptr> DeviceBuffers::allocate(uint64_t bytes, const char* purpose)
     if (buffer.reserved.begin >= hint + reserve) break;
     hint = buffer.reserved.end;
   }
+  return allocate_from(hint, bytes, purpose);
+}
+
+Status DeviceBuffers::allocate_at(CUdeviceptr address, uint64_t bytes, const char* purpose) {
+  XT_TRY(const CUdeviceptr at, allocate_from(address, bytes, purpose));
+  if (at == address) return {};
+  XT_TRY_STATUS(release(at));
+  return unsupported("{} {}: {:#x}", purpose, not_placed, address);
+}
+
+Result<CUdeviceptr> DeviceBuffers::allocate_from(uint64_t hint, uint64_t bytes, const char* purpose) {
+  if (bytes == 0) return internal("a buffer of 0 bytes was asked for {}", purpose);
+  if (bytes > address_limit / 2) return environment("{} needs {} bytes of device memory", purpose, bytes);
+  const uint64_t mapped = align_up(bytes, map_granule);
+  const uint64_t reserve = reserved_for(bytes);
   CUdeviceptr at = 0;
   const CUresult reserved = api_.MemAddressReserve(&at, reserve, 0, hint, 0);
   if (Status s = api_.check(reserved, "cuMemAddressReserve"); !s)

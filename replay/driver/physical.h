@@ -29,12 +29,15 @@ class DeviceBuffers {
 
   // environment error when memory or addresses run out.
   Result<CUdeviceptr> allocate(uint64_t bytes, const char* purpose);
+  // At this address, which an earlier allocate() of another process gave; unsupported (not_placed) when it is taken here.
+  Status allocate_at(CUdeviceptr address, uint64_t bytes, const char* purpose);
   Status release(CUdeviceptr buffer);
   Status release_all();
   void abandon() { live_.clear(); }
   size_t count() const { return live_.size(); }
 
  private:
+  Result<CUdeviceptr> allocate_from(uint64_t hint, uint64_t bytes, const char* purpose);
   struct Buffer {
     AddressSpan reserved;
     AddressSpan mapped;

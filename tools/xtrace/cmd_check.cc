@@ -29,8 +29,8 @@ struct Flags {
   std::vector<std::string> bundles;
   std::string policy, baseline, json, junit, traces, backend = "auto";
   bool force = false, quiet = false;
-  double watchdog = 10;
-  uint64_t clean = 3, rounds = 50, seed = 1, pair_sites = 512, device = 0;
+  double watchdog = 10, time_limit = 10;
+  uint64_t clean = 3, rounds = 50, processes = 5, seed = 1, pair_sites = 512, device = 0;
 };
 
 struct Bundle {
@@ -84,12 +84,15 @@ Result<std::vector<Bundle>> open(const std::vector<std::string>& paths) {
 
 Result<ReplayOptions> options_of(const Flags& f) {
   if (f.clean < 1 || f.rounds < 1) return bad_input("--clean and --rounds start at 1");
+  if (f.processes < 1 || f.processes > 64) return bad_input("--processes goes from 1 to 64");
   ReplayOptions o;
   XT_TRY(o.backend, parse_backend(f.backend));
   o.compare = true;
   o.quiet = f.quiet;
   o.clean_replays = static_cast<uint32_t>(f.clean);
   o.rounds = static_cast<uint32_t>(f.rounds);
+  o.processes = static_cast<uint32_t>(f.processes);
+  o.time_limit_seconds = f.time_limit;
   o.seed = static_cast<uint32_t>(f.seed);
   o.pair_sites = static_cast<uint32_t>(f.pair_sites);
   o.watchdog_seconds = f.watchdog;
@@ -113,6 +116,8 @@ std::vector<std::string> replay_command(const ReplayOptions& o, const Flags& f, 
   };
   number("--clean", o.clean_replays);
   number("--rounds", o.rounds);
+  number("--processes", o.processes);
+  number("--time-limit", o.time_limit_seconds);
   number("--seed", o.seed);
   number("--pair-sites", o.pair_sites);
   number("--max-slices", o.max_slices);
@@ -122,8 +127,21 @@ std::vector<std::string> replay_command(const ReplayOptions& o, const Flags& f, 
   return command;
 }
 
-// Launches that are replayed under the same probes.
-using Groups = std::map<std::pair<std::vector<std::string>, std::string>, std::vector<uint64_t>>;
+// Launches that are replayed under the same probes, at the same sampling rate, and for the same budgets.
+struct How {
+  std::vector<std::string> probes;
+  std::string sample;
+  std::vector<double> budgets;
+  auto operator<=>(const How&) const = default;
+};
+using Groups = std::map<How, std::vector<uint64_t>>;
+
+std::vector<double> budgets_of(const check::Limits& limits) {
+  std::vector<double> budgets;
+  for (const std::string& probe : limits.require)
+    if (const auto budget = limits.of(limits.budget, probe)) budgets.push_back(*budget);
+  return budgets;
+}
 
 class Check {
  public:
@@ -138,7 +156,7 @@ class Check {
       if (l.status != bundle::LaunchStatus::recorded) continue;
       check::Limits of_kernel = policy_.limits_for(l.kernel, demangled(l.kernel));
       if (of_kernel.require.empty()) continue;
-      groups[{of_kernel.require, of_kernel.sample}].push_back(l.ordinal);
+      groups[{of_kernel.require, of_kernel.sample, budgets_of(of_kernel)}].push_back(l.ordinal);
       limits.emplace(l.ordinal, std::move(of_kernel));
     }
     if (limits.empty()) {
@@ -151,10 +169,11 @@ class Check {
     options_.traces = traces / bundle.name;
     bool done = true;
     for (const auto& [how, ordinals] : groups) {
-      const std::string probes = fmt::format("{}", fmt::join(how.first, ","));
+      const std::string probes = fmt::format("{}", fmt::join(how.probes, ","));
       XT_TRY(options_.probes, parse_probes(probes));
-      XT_TRY(const Sample sample, parse_sample(how.second));
+      XT_TRY(const Sample sample, parse_sample(how.sample));
       options_.samples = {sample};
+      options_.more_budgets = how.budgets;
       const auto command = replay_command(options_, flags_, probes, ordinals);
       XT_TRY(const WorkerOutcome outcome,
              replay_in_workers(*bundle.reader, ordinals, options_, command,
@@ -266,7 +285,10 @@ int run_check(int argc, char** argv) {
               "driver (a GPU), interp (the CPU, time is not judged), or auto: the driver where there is one "
               "(default: auto)");
   line.option("--clean", f.clean, "clean replays that make the reference (default: 3)");
-  line.option("--rounds", f.rounds, "rounds of interleaved timing (default: 50)");
+  line.option("--rounds", f.rounds,
+              "most rounds of timing in a process; fewer when the budget is decided earlier (default: 50)");
+  line.option("--processes", f.processes, "processes that time a launch; a verdict needs two (default: 5)");
+  line.option("--time-limit", f.time_limit, "seconds for timing a launch that stays undecided (default: 10)");
   line.option("--seed", f.seed, "of the sampling and of the order of timing (default: 1)");
   line.option("--pair-sites", f.pair_sites,
               "most instructions that the pair probe rotates over (default: 512)");

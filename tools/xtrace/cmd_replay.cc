@@ -17,8 +17,8 @@ struct Flags {
   std::string bundle, launches, kernel, probes = "block", json, traces, keep_code, backend = "auto";
   std::vector<std::string> samples, places;
   bool compare = false, quiet = false;
-  double budget = 1.05, watchdog = 10;
-  uint64_t clean = 3, rounds = 50, seed = 1, pair_sites = 512, max_slices = 2'000'000, device = 0;
+  double budget = 1.05, watchdog = 10, time_limit = 10;
+  uint64_t clean = 3, rounds = 50, processes = 5, seed = 1, pair_sites = 512, max_slices = 2'000'000, device = 0;
 };
 
 Result<ReplayOptions> options_of(const Flags& f) {
@@ -36,11 +36,14 @@ Result<ReplayOptions> options_of(const Flags& f) {
   XT_TRY_STATUS(parse_places(f.places, o));
   if (f.budget < 1) return with_hint(bad_input("budget {} is below 1", f.budget), "1.05 allows a launch to take 5 % longer");
   if (f.clean < 1 || f.rounds < 1) return bad_input("--clean and --rounds start at 1");
+  if (f.processes < 1 || f.processes > 64) return bad_input("--processes goes from 1 to 64");
   o.compare = f.compare;
   o.quiet = f.quiet;
   o.budget = f.budget;
   o.clean_replays = static_cast<uint32_t>(f.clean);
   o.rounds = static_cast<uint32_t>(f.rounds);
+  o.processes = static_cast<uint32_t>(f.processes);
+  o.time_limit_seconds = f.time_limit;
   o.seed = static_cast<uint32_t>(f.seed);
   o.pair_sites = static_cast<uint32_t>(f.pair_sites);
   o.max_slices = f.max_slices;
@@ -120,7 +123,9 @@ int run_replay(int argc, char** argv) {
   line.option("--keep-code", f.keep_code, "folder for the spliced cubins, one for each launch, probe and sample");
   line.option("--budget", f.budget, "largest ratio of times that is still trusted (default: 1.05)");
   line.option("--clean", f.clean, "clean replays that make the reference (default: 3)");
-  line.option("--rounds", f.rounds, "rounds of interleaved timing (default: 50)");
+  line.option("--rounds", f.rounds, "most rounds of timing in a process; fewer when the budget is decided earlier (default: 50)");
+  line.option("--processes", f.processes, "processes that time a launch; a verdict needs two (default: 5)");
+  line.option("--time-limit", f.time_limit, "seconds for timing a launch that stays undecided (default: 10)");
   line.option("--seed", f.seed, "of the sampling and of the order of timing (default: 1)");
   line.option("--pair-sites", f.pair_sites, "most instructions that the pair probe rotates over (default: 512)");
   line.option("--max-slices", f.max_slices, "most slices of a Perfetto timeline (default: 2000000)");

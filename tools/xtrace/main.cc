@@ -6,6 +6,9 @@
 #include "base/status.h"
 #include "tools/xtrace/command.h"
 #include "tools/xtrace/render_error.h"
+#ifdef XTRACE_HAVE_REPLAY
+#include "tools/xtrace/replay/make_backend.h"
+#endif
 
 namespace xtrace::cli {
 namespace {
@@ -30,6 +33,9 @@ int unknown_command(std::string_view name) {
 }
 
 int run(int argc, char** argv) {
+#ifdef XTRACE_HAVE_REPLAY
+  if (const auto status = served_as_timing_process()) return *status;
+#endif
   const std::string first = argc > 1 ? argv[1] : "help";
   if (first == "--version") {
     fmt::print("xtrace {}\n", XTRACE_VERSION);

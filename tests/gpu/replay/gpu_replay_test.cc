@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "replay/driver/driver_backend.h"
 #include "replay/session.h"
@@ -211,11 +212,15 @@ TEST_F(GpuReplay, EventsMeasureTheKernelNotTheLaunch) {
   add_region(launch, base, Bytes(64));
   set_params(launch, uint64_t{200'000}, base);
   ModuleHandle m = ready(launch);
-  TimingRequest request{{{m, "clean"}}, 20, 1, 1, 60};
-  const double single = median(backend_->time(request)->microseconds[0]);
-  request.launches_per_sample = 40;  // more than fit behind the gate
-  const double batched = median(backend_->time(request)->microseconds[0]);
-  std::printf("spin of 200 us: %.1f us alone, %.1f us in batches of 40\n", single, batched);
+  const auto clean_us = [&](const TimingRequest& request) {
+    std::vector<double> us;
+    const TimingResult t = backend_->time(request).value();
+    for (const TimedPair& p : t.pairs[0]) us.push_back(p.clean.microseconds);
+    return median(us);
+  };
+  const double single = clean_us({m, {m}, 20, 1, 1, 60});
+  const double batched = clean_us({m, {m}, 20, 30, 1, 60});
+  std::printf("spin of 200 us: %.1f us alone, %.1f us in batches of 30\n", single, batched);
   EXPECT_NEAR(single, 202, 12);
   EXPECT_NEAR(batched, 202, 12);
   ASSERT_OK(backend_->finish());
@@ -223,8 +228,7 @@ TEST_F(GpuReplay, EventsMeasureTheKernelNotTheLaunch) {
   // A kernel that does nearly nothing: a launch from an idle CPU would add its own microseconds.
   set_params(launch, uint64_t{0}, base);
   m = ready(launch);
-  request = {{{m, "clean"}}, 50, 1, 1, 60};
-  const double empty = median(backend_->time(request)->microseconds[0]);
+  const double empty = clean_us({m, {m}, 50, 1, 1, 60});
   std::printf("empty kernel: %.2f us\n", empty);
   EXPECT_LT(empty, 8);
 }
@@ -233,16 +237,33 @@ TEST_F(GpuReplay, TimingRoundsOfTheSameCodeAgree) {
   const LaunchImage launch = accumulate_launch(4 << 20);
   const ModuleHandle a = ready(launch), b = backend_->load(launch.code).value();
   backend_->set_written_regions({false, true});
-  const TimingRequest request{{{a, "clean"}, {b, "again"}}, 50, 1, 7, 60};
-  const TimingResult t = backend_->time(request).value();
-  ASSERT_EQ(t.microseconds.size(), 2u);
-  ASSERT_EQ(t.microseconds[0].size(), 50u);
-  const double ratio = median(t.microseconds[1]) / median(t.microseconds[0]);
-  std::printf("A/A: %.2f us and %.2f us, ratio %.4f\n", median(t.microseconds[0]), median(t.microseconds[1]),
-              ratio);
-  EXPECT_NEAR(ratio, 1.0, 0.05);
+  const TimingResult t = backend_->time({a, {b}, 50, 1, 7, 60}).value();
+  ASSERT_EQ(t.pairs.size(), 1u);
+  ASSERT_EQ(t.pairs[0].size(), 50u);
+  std::vector<double> ratios, mhz;
+  for (const TimedPair& p : t.pairs[0]) {
+    ratios.push_back(p.variant.microseconds / p.clean.microseconds);
+    ASSERT_GT(p.clean.cycles, 0);
+    mhz.push_back(p.clean.cycles / p.clean.microseconds);
+  }
+  std::printf("A/A: ratio %.4f at %.0f MHz; event tick %.4f us; L2 %s\n", median(ratios), median(mhz), t.tick_microseconds,
+              t.caches.c_str());
+  EXPECT_NEAR(median(ratios), 1.0, 0.05);
+  EXPECT_GT(median(mhz), 200);
+  EXPECT_LT(median(mhz), 4000);
+  EXPECT_GT(t.tick_microseconds, 0);
+  EXPECT_LE(t.tick_microseconds, 1.1);
   // The last sample ran on restored memory, so its result is one accumulation, not fifty.
   EXPECT_EQ(backend_->read_region(a, 1).value(), launch.after[1]);
+}
+
+TEST_F(GpuReplay, EverySmTellsItsClocks) {
+  const LaunchImage launch = accumulate_launch(4 << 10);
+  ready(launch);
+  const std::vector<ClockReading> readings = backend_->read_clocks().value();
+  std::set<uint32_t> sms;
+  for (const ClockReading& r : readings) sms.insert(r.sm);
+  EXPECT_EQ(sms.size(), backend_->info().sm_count);
 }
 
 }  // namespace

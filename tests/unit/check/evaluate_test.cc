@@ -26,7 +26,8 @@ diff::ConfigReport healthy() {
   c.semantics = s;
   diff::TimingEvidence t;
   t.measured = true;
-  t.rounds = 50;
+  t.rounds = t.pairs = 50;
+  t.processes = 5;
   t.ratio = 1.03;
   t.interval = {1.02, 1.04};
   t.noise_floor = 0.004;
@@ -112,6 +113,9 @@ const Case cases[] = {
     {"straddles", [](auto&, Limits& l) { l.budget[0] = 1.03; }, "budget", Verdict::inconclusive, "time-straddles"},
     {"faster", [](diff::ConfigReport& c, Limits&) { c.timing->interval = {0.80, 0.85}; }, "budget", Verdict::not_trusted, "time-faster"},
     {"noise", [](diff::ConfigReport& c, Limits&) { c.timing->noise_floor = 0.2; }, "budget", Verdict::inconclusive, "time-noise-floor"},
+    {"one process", [](diff::ConfigReport& c, Limits&) { c.timing->processes = 1; }, "budget", Verdict::inconclusive, "time-one-process"},
+    {"throttled", [](diff::ConfigReport& c, Limits&) { c.timing->throttled = 20; }, "budget", Verdict::inconclusive, "time-throttled"},
+    {"coarse", [](diff::ConfigReport& c, Limits&) { c.timing->sample_ticks = 7; }, "budget", Verdict::inconclusive, "time-coarse"},
     {"few rounds",
      [](diff::ConfigReport& c, Limits&) {
        constexpr double infinite = std::numeric_limits<double>::infinity();

@@ -28,6 +28,7 @@ ReplayReport sample_report() {
   r.written_bytes = 1 << 20;
   r.clean_time = sample_stats({41, 41.2, 41.1, 41.3, 41.1, 41.0});
   r.noise_floor = 0.003;
+  r.timing = TimingConditions{5, 3, 123.3, 0.032, 1980, "warmed by one launch", 0.42, {1.0004, {0.998, 1.003}, 25, 5, 0.001}};
 
   ConfigReport block;
   block.probe = "block";
@@ -41,7 +42,8 @@ ReplayReport sample_report() {
   s.invariants = Invariants::hold;
   TimingEvidence t;
   t.measured = true;
-  t.rounds = 50;
+  t.rounds = t.pairs = 50;
+  t.processes = 5;
   t.ratio = 1.012;
   t.interval = {1.008, 1.017};
   t.noise_floor = 0.003;

@@ -26,7 +26,9 @@ SemanticEvidence good_semantics() {
 TimingEvidence good_timing() {
   TimingEvidence e;
   e.measured = true;
-  e.rounds = 50;
+  e.rounds = e.pairs = 50;
+  e.processes = 5;
+  e.sample_ticks = 3000;
   e.ratio = 1.01;
   e.interval = {1.005, 1.015};
   e.noise_floor = 0.004;
@@ -189,7 +191,30 @@ t.claims_time = true;
 t.noise_floor = 0.06;
 }
 }
-, {Id::time_no_floor, V::trusted, V::trusted, V::trusted, V::trusted, CHANGE{UNUSED;
+, {Id::time_one_process, V::trusted, V::inconclusive, V::trusted, V::inconclusive, CHANGE{UNUSED;
+t.claims_time = true;
+t.processes = 1;
+}
+}
+, {Id::time_coarse, V::trusted, V::inconclusive, V::trusted, V::inconclusive, CHANGE{UNUSED;
+t.claims_time = true;
+t.sample_ticks = 99;
+}
+}
+, {Id::time_throttled, V::trusted, V::inconclusive, V::trusted, V::inconclusive, CHANGE{UNUSED;
+t.claims_time = true;
+t.throttled = 13;
+}
+}
+, {Id::time_clock_fell, V::trusted, V::trusted, V::trusted, V::trusted, CHANGE{UNUSED;
+t.throttled = 12;
+}
+}
+, {Id::time_below_floor, V::trusted, V::trusted, V::trusted, V::trusted, CHANGE{UNUSED;
+t.ratio = 1.003;
+}
+}
+, {Id::time_no_floor, V::trusted, V::inconclusive, V::trusted, V::inconclusive, CHANGE{UNUSED;
 t.claims_time = true;
 t.noise_floor.reset();
 }
@@ -310,10 +335,20 @@ TEST(Verdict, ReasonsCarryTheirNumbersInTableOrder) {
   bool seen = false;
   for (const Reason& r : j.reasons)
     if (r.id == Id::time_within) {
-      EXPECT_EQ(r.numbers, "ratio 1.0100 [1.0050, 1.0150], budget 1.020");
+      EXPECT_EQ(r.numbers, "ratio 1.0100 [1.0050, 1.0150], budget 1.020; 50 rounds in 5 processes, which differ by 0.00 %");
       seen = true;
     }
   EXPECT_TRUE(seen);
+}
+
+TEST(Verdict, NothingIsClaimedBelowTheFloor) {
+  TimingEvidence t = good_timing();
+  t.interval = {1.06, 1.08};
+  t.noise_floor = 0.07;   // clean against clean reaches further than the lower end
+  const Judgement j = judge(good_semantics(), t, good_space());
+  EXPECT_EQ(j.timing, V::inconclusive);
+  EXPECT_TRUE(j.has(Id::time_noise_floor));
+  EXPECT_FALSE(j.has(Id::time_exceeds));
 }
 
 TEST(Verdict, NoiseCanNotSaveWhatIsClearlyOutside) {
@@ -340,14 +375,20 @@ TEST(Verdict, TimingEvidenceFromStatistics) {
   stats.clean.drift = 0.02;
   stats.clean.outliers = 1;
   VariantTiming v;
-  v.rounds = 30;
-  v.ratio = 1.1;
-  v.interval = {1.0, 1.2};
+  v.estimate.rounds = 30;
+  v.estimate.processes = 4;
+  v.estimate.ratio = 1.1;
+  v.estimate.interval = {1.0, 1.2};
+  v.pairs = 32;
+  v.throttled = 2;
   v.samples.bimodal = true;
   v.samples.outliers = 2;
   const TimingEvidence e = timing_evidence(stats, v);
   EXPECT_TRUE(e.measured);
   EXPECT_EQ(e.rounds, 30u);
+  EXPECT_EQ(e.processes, 4u);
+  EXPECT_EQ(e.pairs, 32u);
+  EXPECT_EQ(e.throttled, 2u);
   EXPECT_EQ(e.interval, (Interval{1.0, 1.2}));
   EXPECT_EQ(e.noise_floor, 0.01);
   EXPECT_EQ(e.drift, 0.02);

@@ -412,34 +412,44 @@ TEST(DriverBackend, TimingInterleavesRestoresAndDropsTheWarmUp) {
   auto b = backend_on(s.driver);
   ASSERT_OK(b->prepare(s.launch));
   TimingRequest request;
-  for (int id : {0, 1, 2})
-    request.variants.push_back({b->load(variant(id, 10.0 * (id + 1))).value(), std::to_string(id)});
-  request.rounds = 40;
+  request.clean = b->load(variant(0, 10.0)).value();
+  for (int id : {1, 2}) request.variants.push_back(b->load(variant(id, 10.0 * (id + 1))).value());
+  request.pairs = 40;
   const TimingResult t = b->time(request).value();
-  ASSERT_EQ(t.microseconds.size(), 3u);
-  for (int v : {0, 1, 2}) {
-    EXPECT_EQ(t.microseconds[v].size(), 40u);
-    EXPECT_THAT(t.microseconds[v], Each(testing::DoubleNear(10.0 * (v + 1), 0.01)));
+  ASSERT_EQ(t.pairs.size(), 2u);
+  for (size_t v : {0, 1}) {
+    ASSERT_EQ(t.pairs[v].size(), 40u);
+    size_t clean_first = 0;
+    for (const TimedPair& p : t.pairs[v]) {
+      EXPECT_NEAR(p.clean.microseconds, 10, 0.01);
+      EXPECT_NEAR(p.variant.microseconds, 10.0 * static_cast<double>(v + 2), 0.01);
+      EXPECT_NEAR(p.clean.cycles, 10 * 1980, 200);
+      clean_first += p.clean_first;
+    }
+    EXPECT_EQ(clean_first, 20u);  // each order as often as the other
   }
+  EXPECT_THAT(t.caches, HasSubstr("emptied by reading 2 MiB"));
+  EXPECT_NEAR(t.tick_microseconds, 0, 1e-9);  // the fake's events take no time
   EXPECT_TRUE(clean_inputs);
-  EXPECT_EQ(s.driver.gates, 3u * 40);  // the first launch of a module is not gated
-  ASSERT_EQ(order.size(), 3u * 41);
+  EXPECT_EQ(s.driver.gates, 4u * 40);  // the first launch of a module is not gated
+  ASSERT_EQ(order.size(), 3u + 4u * 40);
   std::set<std::vector<int>> orders;
-  for (size_t r = 0; r < 41; ++r) {
-    std::vector<int> round(order.begin() + static_cast<ptrdiff_t>(3 * r),
-                           order.begin() + static_cast<ptrdiff_t>(3 * r + 3));
+  for (size_t r = 0; r < 40; ++r) {
+    const auto at = order.begin() + static_cast<ptrdiff_t>(3 + 4 * r);
+    std::vector<int> round(at, at + 4);
     orders.insert(round);
-    std::sort(round.begin(), round.end());
-    EXPECT_THAT(round, ElementsAre(0, 1, 2));
+    EXPECT_EQ(round[0] + round[1] + round[2] + round[3], 3);  // each variant beside a clean one
+    EXPECT_TRUE(round[0] == 0 || round[1] == 0);
   }
-  EXPECT_EQ(orders.size(), 6u);  // every order of three turns up in 41 rounds
-  const std::vector<int> first = std::exchange(order, {});
+  EXPECT_EQ(orders.size(), 8u);  // every order of two pairs turns up
+  const std::vector<int> first(order.begin() + 3, order.end());
+  order.clear();
   ASSERT_TRUE(b->time(request));
-  EXPECT_EQ(order, first);  // the same seed, the same order
+  EXPECT_EQ(std::vector<int>(order.begin() + 3, order.end()), first);  // the same seed, the same order
   order.clear();
   request.seed = 2;
   ASSERT_TRUE(b->time(request));
-  EXPECT_NE(order, first);
+  EXPECT_NE(std::vector<int>(order.begin() + 3, order.end()), first);
 }
 
 TEST(DriverBackend, TimingOfBatchesIsPerLaunch) {
@@ -447,18 +457,70 @@ TEST(DriverBackend, TimingOfBatchesIsPerLaunch) {
   auto b = backend_on(s.driver);
   ASSERT_OK(b->prepare(s.launch));
   const ModuleHandle m = b->load(s.launch.code).value();
-  for (uint32_t launches : {4u, 100u}) {  // 100: more than fit behind the gate
-    s.driver.launches.clear();
-    TimingRequest request{{{m, "clean"}}, 3, launches, 1, 60};
-    EXPECT_THAT(b->time(request)->microseconds[0],
-                ElementsAre(testing::DoubleNear(10, 0.01), testing::DoubleNear(10, 0.01),
-                            testing::DoubleNear(10, 0.01)));
-    EXPECT_EQ(s.driver.launches.size(), 4u * launches);
-  }
-  TimingRequest limited{{{m, "clean"}}, 1000000, 1, 1, 0.05};
-  const size_t rounds = b->time(limited)->microseconds[0].size();
+  TimingRequest request{m, {m}, 3, 4, 1, 60};
+  const TimingResult t = b->time(request).value();
+  for (const TimedPair& p : t.pairs[0]) EXPECT_NEAR(p.variant.microseconds, 10, 0.01);
+  EXPECT_EQ(t.caches, "warmed by one launch");
+  EXPECT_EQ(s.driver.launches.size(), (2u + 2 * 3) * 5);
+  request.launches_per_sample = 33;  // more than fit behind the gate
+  EXPECT_EQ(b->time(request).error().kind, ErrorKind::internal);
+  const size_t rounds = b->time({m, {m}, 1000000, 1, 1, 0.05})->pairs[0].size();
   EXPECT_GE(rounds, 1u);
   EXPECT_LT(rounds, 1000000u);
+}
+
+TEST(DriverBackend, SamplesTellAClockThatFell) {
+  Scene s;
+  auto b = backend_on(s.driver);
+  ASSERT_OK(b->prepare(s.launch));
+  const ModuleHandle m = b->load(s.launch.code).value();
+  s.microseconds = 200;
+  const auto mhz = [&] {
+    const TimedSample sample = b->time({m, {m}, 1, 1, 1, 60})->pairs[0][0].clean;
+    return sample.cycles / sample.microseconds;
+  };
+  EXPECT_NEAR(mhz(), 1980, 20);
+  s.driver.mhz = 990;
+  EXPECT_NEAR(mhz(), 990, 10);
+}
+
+TEST(DriverBackend, TimingWithoutMemoryToEmptyTheCacheSaysSo) {
+  Scene s;
+  auto b = backend_on(s.driver);
+  ASSERT_OK(b->prepare(s.launch));
+  const ModuleHandle m = b->load(s.launch.code).value();
+  s.driver.total_bytes = s.driver.used_bytes() + (2 << 20);  // for the stamps alone
+  const Result<TimingResult> t = b->time({m, {m}, 3, 1, 1, 60});
+  ASSERT_TRUE(t) << t.error().to_string();
+  EXPECT_THAT(t->caches, HasSubstr("as restoring left it"));
+}
+
+TEST(DriverBackend, ClocksOfAllSms) {
+  Scene s;
+  auto b = backend_on(s.driver);
+  ASSERT_OK(b->prepare(s.launch));
+  const uint64_t used = s.driver.used_bytes();
+  const std::vector<ClockReading> readings = b->read_clocks().value();
+  EXPECT_EQ(s.driver.used_bytes(), used);
+  ASSERT_EQ(readings.size(), 132u * 8);
+  EXPECT_EQ(readings.front().sm, 0u);
+  EXPECT_EQ(readings.back().sm, 131u);
+}
+
+TEST(DriverBackend, BuffersComeToTheAddressOfAnotherProcess) {
+  Scene s;
+  auto b = backend_on(s.driver);
+  ASSERT_OK(b->prepare(s.launch));
+  const DevPtr at{0x100000000000 + (5ull << 30)};
+  ASSERT_OK(b->allocate_at(at, 3 << 20, "records"));
+  EXPECT_THAT(b->read(at, 16).value(), Each(std::byte{0}));
+  const Status taken = b->allocate_at(at, 64, "records");
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(taken.error().message, HasSubstr(std::string(not_placed)));
+  ASSERT_OK(b->release(at));
+  ASSERT_OK(b->finish());
+  EXPECT_EQ(s.driver.used_bytes(), 0u);
 }
 
 TEST(DriverBackend, TimingUnderTheWatchdog) {
@@ -469,7 +531,7 @@ TEST(DriverBackend, TimingUnderTheWatchdog) {
   ASSERT_OK(b->prepare(s.launch));
   const ModuleHandle m = b->load(s.launch.code).value();
   s.microseconds = -1;
-  const Result<TimingResult> t = b->time({{{m, "clean"}}, 3, 1, 1, 60});
+  const Result<TimingResult> t = b->time({m, {m}, 3, 1, 1, 60});
   ASSERT_FALSE(t);
   EXPECT_THAT(t.error().message,
               HasSubstr("watchdog: a timing sample of 1 launches of kernel did not end after 0.05 s"));
@@ -482,7 +544,7 @@ TEST(DriverBackend, TimingWithARejectedLaunchNamesItAndLives) {
   ASSERT_OK(b->prepare(s.launch));
   const ModuleHandle m = b->load(s.launch.code).value();
   s.driver.launch_result = CUDA_ERROR_INVALID_VALUE;
-  EXPECT_THAT(b->time({{{m, "clean"}}, 3, 1, 1, 60}).error().to_string(), HasSubstr("timing kernel kernel"));
+  EXPECT_THAT(b->time({m, {m}, 3, 1, 1, 60}).error().to_string(), HasSubstr("timing kernel kernel"));
   s.driver.launch_result = CUDA_SUCCESS;
   EXPECT_TRUE(b->run(m)->completed);
 }

@@ -54,6 +54,7 @@ class FakeDriver {
   CUresult launch_result = CUDA_SUCCESS;  // of cuLaunchKernelEx
   CUresult sticky = CUDA_SUCCESS;         // of everything that waits
   CUresult init_result = CUDA_SUCCESS;
+  double mhz = 1980;                      // of the SM clock
 
   // What a test may ask.
   size_t used_bytes() const;
@@ -76,6 +77,7 @@ class FakeDriver {
     std::map<std::string, Bytes> memory;  // of variables
   };
   void pump();
+  CUresult own_kernel(CUfunction function, const CUlaunchConfig& config, void** extra);
   bool free_range(const AddressSpan& span) const;
   CUdeviceptr place(uint64_t from, uint64_t size) const;
 

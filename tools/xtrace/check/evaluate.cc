@@ -27,6 +27,10 @@ std::optional<Time> time_of(const json& o) {
   t.low = o.at("ratio_low").is_null() ? -infinite : o.at("ratio_low").get<double>();
   t.high = o.at("ratio_high").is_null() ? infinite : o.at("ratio_high").get<double>();
   t.rounds = o.at("rounds").get<uint64_t>();
+  t.processes = o.at("processes").get<uint32_t>();
+  t.pairs = o.at("pairs").get<uint64_t>();
+  t.throttled = o.at("throttled").get<uint64_t>();
+  t.sample_ticks = o.at("sample_ticks").get<double>();
   if (!o.at("noise_floor").is_null()) t.noise_floor = o.at("noise_floor").get<double>();
   return t;
 }
@@ -94,6 +98,10 @@ void judge_time(Row& row, const Limits& limits) {
   diff::TimingEvidence e;
   e.measured = true;
   e.rounds = t.rounds;
+  e.processes = t.processes;
+  e.pairs = t.pairs;
+  e.throttled = t.throttled;
+  e.sample_ticks = t.sample_ticks;
   e.ratio = t.ratio;
   e.interval = {t.low, t.high};
   e.noise_floor = t.noise_floor;

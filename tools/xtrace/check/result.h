@@ -29,6 +29,9 @@ struct Time {
   double ratio = 0, low = 0, high = 0;  // 95 %; low and high not finite: too few rounds
   uint64_t rounds = 0;
   std::optional<double> noise_floor;
+  uint32_t processes = 0;               // this and the rest: diff::TimingEvidence
+  uint64_t pairs = 0, throttled = 0;
+  double sample_ticks = 0;
 };
 
 struct Metrics {

@@ -15,6 +15,7 @@ Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, uint32_t one_in,
   const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
   instrument::SlotPlan plan = instrument::plan_counters(c.warps, blocks);
   XT_TRY(run->buffer, c.backend.allocate(plan.total_bytes, "block counters"));
+  run->bytes = plan.total_bytes;
   instrument::place(plan, run->buffer.value);
   XT_TRY(run->spliced, c.splicer.splice({instrument::ProbeKind::count, {}, one_in, seed, {}, {}}, plan.layout));
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));

@@ -11,7 +11,9 @@ struct CountRun : ProbeRun {
   explicit CountRun(replay::Backend& b) : backend(b) {}
   ~CountRun() override;
   replay::Backend& backend;
+  BufferImage image() const override { return {buffer, bytes, {}, {}}; }
   DevPtr buffer;                          // counters go on counting while the module is timed
+  uint64_t bytes = 0;
   std::vector<wire::BlockCount> blocks;
 };
 

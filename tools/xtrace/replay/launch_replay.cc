@@ -5,6 +5,7 @@
 #include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/replay/count_run.h"
 #include "tools/xtrace/replay/emit.h"
+#include "tools/xtrace/replay/measurement.h"
 #include "tools/xtrace/replay/mem_run.h"
 #include "tools/xtrace/replay/pair_rotation.h"
 
@@ -13,10 +14,6 @@ namespace {
 
 using diff::ConfigReport;
 using instrument::ProbeKind;
-
-// A sample shorter than this is mostly the events' own resolution: batch launches where repeating is harmless.
-constexpr double shortest_sample_us = 100;
-constexpr uint32_t largest_batch = 16;
 
 std::string stem_of(const bundle::LaunchRecord& launch) {
   std::string name = shorten_kernel(demangled(launch.kernel), 40);
@@ -77,8 +74,9 @@ instrument::Places places_of(const instrument::Splicer& splicer, const replay::L
 
 class LaunchReplay {
  public:
-  LaunchReplay(replay::Backend& backend, const replay::LaunchImage& launch, const ReplayOptions& options)
-      : backend_(backend), launch_(launch), options_(options) {}
+  LaunchReplay(replay::Backend& backend, const replay::LaunchImage& launch, const ReplayOptions& options,
+               TimingProcesses* processes)
+      : backend_(backend), launch_(launch), options_(options), processes_(processes) {}
 
   Result<diff::ReplayReport> run() {
     describe();
@@ -118,13 +116,13 @@ class LaunchReplay {
   Status emit();
   Status emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config);
   void warn(const std::string& text);   // once
-  uint32_t batch() const;
   ConfigReport& refuse(ProbeKind probe, const Sample& sample, const Error& error);
   void refuse_all(const Error& error);
 
   replay::Backend& backend_;
   const replay::LaunchImage& launch_;
   const ReplayOptions& options_;
+  TimingProcesses* processes_;
   diff::ReplayReport report_;
   replay::ModuleHandle clean_ = 0;
   replay::Resources clean_resources_;
@@ -301,7 +299,7 @@ void LaunchReplay::warn_of_clocks(const TraceRun& run, const Counts& counts, con
 
 Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
   XT_TRY(const Counts counts, count_launch(c, 1, options_.seed));
-  auto rotation = rotate_pairs(c, sample, counts, options_, clean_resources_, batch());
+  auto rotation = rotate_pairs(c, sample, counts, options_, clean_resources_, processes_);
   if (!rotation) {
     if (rotation.error().kind != ErrorKind::unsupported) return tl::make_unexpected(std::move(rotation).error().in("under the pair probe"));
     refuse(ProbeKind::pair, sample, rotation.error());
@@ -318,6 +316,7 @@ Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
   config.microseconds = rotation->median_microseconds;
   config.records = rotation->records;
   config.losses = losses_of(rotation->losses);
+  for (const std::string& text : rotation->warnings) warn(text);
   report_.warnings.push_back(fmt::format("pair: {} sites in {:.1f} s ({:.0f} sites/s){}{}", rotation->sites,
                                          rotation->seconds, rotation->sites / std::max(rotation->seconds, 1e-9),
                                          rotation->sites_left_out != 0
@@ -337,13 +336,6 @@ void LaunchReplay::warn(const std::string& text) {
     report_.warnings.push_back(text);
 }
 
-uint32_t LaunchReplay::batch() const {
-  if (!reference_.idempotent || reference_.microseconds.empty()) return 1;
-  const double us = *std::min_element(reference_.microseconds.begin(), reference_.microseconds.end());
-  if (us <= 0) return 1;
-  return std::clamp<uint32_t>(static_cast<uint32_t>(shortest_sample_us / us), 1, largest_batch);
-}
-
 Status LaunchReplay::time() {
   if (!options_.compare) return {};
   if (!backend_.info().measures_time) {
@@ -354,33 +346,25 @@ Status LaunchReplay::time() {
     }
     return {};
   }
-  replay::TimingRequest request;
-  request.rounds = options_.rounds;
-  request.launches_per_sample = batch();
-  request.seed = options_.seed;
-  XT_TRY(const replay::ModuleHandle again, backend_.load(launch_.code));
-  request.variants = {{clean_, "clean"}, {again, std::string(diff::clean_again_name)}};
+  Measurement m{backend_, launch_, reference_, options_, processes_};
+  m.rounds = options_.rounds;
   for (const Run& run : runs_) {
     const ConfigReport& config = report_.configs[run.config];
-    request.variants.push_back({run.probe->module, config.probe + " " + config.sample});
+    m.variants.push_back({config.probe + " " + config.sample, run.probe->module, run.probe->spliced.cubin});
+    m.buffers.push_back(run.probe->image());
   }
-  XT_TRY(const replay::TimingResult result, backend_.time(request));
-  diff::InterleavedSamples samples{{"clean", result.microseconds[0]}, {}, request.launches_per_sample,
-                                   request.launches_per_sample == 1};
-  for (size_t v = 1; v < request.variants.size(); ++v)
-    samples.variants.push_back({request.variants[v].name, result.microseconds[v]});
-  XT_TRY(const diff::TimingStats stats, diff::timing_stats(samples));
-  report_.clean_time = stats.clean;
-  report_.noise_floor = stats.noise_floor;
+  XT_TRY(const Measured measured, measure(m));
+  for (const std::string& text : measured.warnings) warn(text);
+  report_.clean_time = measured.stats.clean;
+  report_.noise_floor = measured.stats.noise_floor;
+  report_.timing = measured.conditions;
   for (size_t i = 0; i < runs_.size(); ++i) {
     ConfigReport& config = report_.configs[runs_[i].config];
-    const diff::VariantTiming& variant = stats.variants[i];
-    config.timing = diff::timing_evidence(stats, variant);
+    config.timing = evidence_of(measured, i);
     config.timing->dense = config.probe == "inst";
-    config.timing->claims_time = false;
-    config.microseconds = variant.samples.median;
+    config.microseconds = measured.stats.variants[i].samples.median;
   }
-  return backend_.unload(again);
+  return {};
 }
 
 void LaunchReplay::judge() {
@@ -467,8 +451,8 @@ Status LaunchReplay::emit_trace_of(const EmitContext& e, TraceRun& run, ConfigRe
 }  // namespace
 
 Result<diff::ReplayReport> replay_launch(replay::Backend& backend, const replay::LaunchImage& launch,
-                                         const ReplayOptions& options) {
-  return LaunchReplay(backend, launch, options).run();
+                                         const ReplayOptions& options, TimingProcesses* processes) {
+  return LaunchReplay(backend, launch, options, processes).run();
 }
 
 }  // namespace xtrace::cli

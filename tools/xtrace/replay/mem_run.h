@@ -8,6 +8,7 @@
 namespace xtrace::cli {
 
 struct MemRun : ProbeRun {
+  BufferImage image() const override { return buffer->image(); }
   std::unique_ptr<TraceBuffer> buffer;
   std::vector<trace::AccessStats> accesses;   // as spliced.map.accesses
   std::vector<std::string> not_covered;       // "UTMALDG.2D ... at 0x120: why"

@@ -32,7 +32,10 @@ struct ReplayOptions {
   bool compare = false;
   bool quiet = false;
   double budget = 1.05;
+  std::vector<double> more_budgets;  // that timing should decide as well, where it can
   uint32_t clean_replays = 3, rounds = 50, seed = 1;
+  uint32_t processes = 5;            // that time a launch, this one included
+  double time_limit_seconds = 10;    // for timing a launch; a round that was begun is ended
   uint32_t pair_sites = 512;         // most sites of the pair rotation
   uint64_t max_slices = 2'000'000;
   double watchdog_seconds = 10;

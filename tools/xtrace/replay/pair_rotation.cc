@@ -4,14 +4,14 @@
 #include <chrono>
 
 #include "base/progress.h"
-#include "diff/timing_stats.h"
+#include "tools/xtrace/replay/measurement.h"
 
 namespace xtrace::cli {
 namespace {
 
 constexpr uint64_t bytes_per_site = 64ull << 20;   // more records than that are sampled by CTA: they are read back
 constexpr size_t timed_sites = 24;
-constexpr uint32_t timing_rounds = 20;
+constexpr uint32_t fewer_rounds = 4;               // than for other probes: there are many sites
 
 struct SiteList {
   std::vector<uint32_t> pcs;
@@ -83,35 +83,30 @@ class Rotation {
     });
   }
 
-  Status time(const std::vector<uint32_t>& pcs, replay::ModuleHandle clean, uint32_t launches_per_sample) {
-    replay::TimingRequest request;
-    request.rounds = timing_rounds;
-    request.launches_per_sample = launches_per_sample;
-    request.seed = options_.seed;
-    request.variants.push_back({clean, "clean"});
-    XT_TRY(const replay::ModuleHandle again, c_.backend.load(c_.launch.code));
-    request.variants.push_back({again, std::string(diff::clean_again_name)});
+  // A subset of the sites, spread evenly: of each round the median site.
+  Status time(const std::vector<uint32_t>& pcs, TimingProcesses* processes) {
+    Measurement m{c_.backend, c_.launch, c_.reference, options_, processes};
+    m.together = true;
+    m.rounds = std::max(1u, options_.rounds / fewer_rounds);
+    m.buffers.push_back(buffer_.image());
+    std::vector<Bytes> cubins;
     const size_t step = std::max<size_t>(1, pcs.size() / timed_sites);
     for (size_t i = step / 2; i < pcs.size(); i += step) {
       auto spliced = splice(pcs[i]);
       if (!spliced) continue;
-      XT_TRY(const replay::ModuleHandle module, c_.backend.load(spliced->cubin));
-      request.variants.push_back({module, fmt::format("pair@{:#x}", pcs[i])});
+      cubins.push_back(std::move(spliced->cubin));
+      XT_TRY(const replay::ModuleHandle module, c_.backend.load(cubins.back()));
+      m.variants.push_back({fmt::format("pair@{:#x}", pcs[i]), module, {}});
     }
-    auto result = c_.backend.time(request);
-    for (size_t v = 1; v < request.variants.size(); ++v) (void)c_.backend.unload(request.variants[v].module);
-    if (!result) return tl::make_unexpected(result.error());
-    if (request.variants.size() < 3) return {};
-    diff::InterleavedSamples samples{{"clean", result->microseconds[0]}, {}, launches_per_sample, launches_per_sample == 1};
-    for (size_t v = 1; v < request.variants.size(); ++v)
-      samples.variants.push_back({request.variants[v].name, result->microseconds[v]});
-    XT_TRY(diff::TimingStats stats, diff::timing_stats(samples));
-    std::sort(stats.variants.begin(), stats.variants.end(), [](auto& a, auto& b) { return a.ratio < b.ratio; });
-    const diff::VariantTiming& median = stats.variants[stats.variants.size() / 2];
-    out_.timing = diff::timing_evidence(stats, median);
-    out_.timing->dense = false;
+    for (size_t v = 0; v < cubins.size(); ++v) m.variants[v].cubin = cubins[v];
+    if (cubins.empty()) return {};
+    auto measured = cli::measure(m);
+    for (const TimedVariant& v : m.variants) (void)c_.backend.unload(v.module);
+    if (!measured) return tl::make_unexpected(measured.error());
+    out_.timing = evidence_of(*measured, 0);
     out_.timing->claims_time = true;
-    out_.median_microseconds = median.samples.median;
+    out_.median_microseconds = measured->stats.variants[0].samples.median;
+    out_.warnings = std::move(measured->warnings);
     return {};
   }
 
@@ -164,7 +159,7 @@ class Rotation {
 }  // namespace
 
 Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts& counted, const ReplayOptions& options,
-                                  const replay::Resources& clean, uint32_t launches_per_sample) {
+                                  const replay::Resources& clean, TimingProcesses* processes) {
   const auto begin = std::chrono::steady_clock::now();
   PairRotation out;
   out.one_in = sampling_for(counted, sample);
@@ -190,7 +185,7 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
   out.semantics.lost = out.losses.count(trace::LossSeverity::lost);
   out.semantics.distrusted = out.losses.count(trace::LossSeverity::distrust);
   if (options.compare && c.backend.info().measures_time)
-    XT_TRY_STATUS(rotation.time(sites.pcs, c.reference.module, launches_per_sample));
+    XT_TRY_STATUS(rotation.time(sites.pcs, processes));
   if (options.compare && !out.timing) {
     out.timing = diff::TimingEvidence{};   // not measured: what the pairs say of time is no result
     out.timing->claims_time = true;

@@ -4,6 +4,7 @@
 #include "diff/report.h"
 #include "tools/xtrace/replay/counting.h"
 #include "tools/xtrace/replay/options.h"
+#include "tools/xtrace/replay/timing_process.h"
 #include "tools/xtrace/replay/trace_run.h"
 #include "trace/aggregate.h"
 
@@ -19,6 +20,7 @@ struct PairRotation {
   diff::SemanticEvidence semantics;
   diff::SpatialEvidence space;
   std::optional<diff::TimingEvidence> timing;   // of the median site
+  std::vector<std::string> warnings;
   double median_microseconds = 0;
   double seconds = 0;                           // what the rotation took
 };
@@ -26,6 +28,6 @@ struct PairRotation {
 // `counts` are those of all CTAs. With options.compare the outputs are compared after every site, and a subset of the
 // sites is timed against the clean kernel.
 Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts& counts, const ReplayOptions& options,
-                                  const replay::Resources& clean, uint32_t launches_per_sample);
+                                  const replay::Resources& clean, TimingProcesses* processes);
 
 }  // namespace xtrace::cli

@@ -5,12 +5,14 @@
 
 #include "diff/report.h"
 #include "tools/xtrace/replay/counting.h"
+#include "tools/xtrace/replay/timing_process.h"
 #include "trace/decode.h"
 
 namespace xtrace::cli {
 
 struct ProbeRun {
   virtual ~ProbeRun() = default;
+  virtual BufferImage image() const = 0;   // of the buffer that the code writes to
   instrument::Spliced spliced;
   replay::ModuleHandle module = 0;
   uint64_t records = 0;

@@ -119,6 +119,13 @@ Result<std::unique_ptr<TraceBuffer>> TraceBuffer::create(replay::Backend& backen
   return b;
 }
 
+BufferImage TraceBuffer::image() const {
+  BufferImage image{buffer_, plan_.total_bytes, {plan_.layout.table}, {}};
+  const ByteView entries = std::as_bytes(std::span(plan_.entries));
+  if (plan_.layout.table != 0) image.table_bytes.assign(entries.begin(), entries.end());
+  return image;
+}
+
 TraceBuffer::~TraceBuffer() {
   if (buffer_.value != 0) (void)backend_.release(buffer_);
 }

@@ -32,6 +32,7 @@ class TraceBuffer {
   Result<trace::RecordView> view(const wire::AddressMap& map);
   trace::DeviceReader reader();               // reads ahead in large pieces
   std::span<const wire::SlotEntry> entries() const { return plan_.entries; }
+  BufferImage image() const;
 
  private:
   explicit TraceBuffer(replay::Backend& backend) : backend_(backend) {}
@@ -46,6 +47,7 @@ class TraceBuffer {
 std::vector<uint32_t> room_for_more(std::vector<uint32_t> bytes, uint32_t largest_record);
 
 struct TraceRun : ProbeRun {
+  BufferImage image() const override { return buffer->image(); }
   std::unique_ptr<TraceBuffer> buffer;
   trace::TraceKind kind = trace::TraceKind::block;
   std::optional<trace::Aggregate> aggregate;

@@ -7,14 +7,11 @@
 
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
-
 #include "replay/session.h"
 #include "tools/xtrace/replay/launch_replay.h"
-#include "replay/interp/interp_backend.h"
-#ifdef XTRACE_HAVE_CUDA
-#include "replay/driver/driver_backend.h"
-#endif
+#include "tools/xtrace/replay/make_backend.h"
+#include "tools/xtrace/replay/message.h"
+#include "tools/xtrace/replay/timing_process.h"
 
 namespace xtrace::cli {
 namespace {
@@ -23,71 +20,6 @@ using nlohmann::json;
 
 volatile sig_atomic_t interrupted = 0;
 void on_interrupt(int) { interrupted = 1; }
-
-Result<std::unique_ptr<replay::Backend>> make_driver(const ReplayOptions& options) {
-#ifdef XTRACE_HAVE_CUDA
-  replay::DriverOptions driver;
-  driver.device = options.device;
-  driver.watchdog_seconds = options.watchdog_seconds;
-  return replay::make_driver_backend(driver);
-#else
-  (void)options;
-  return with_hint(environment("this build of xtrace has no driver backend"),
-                   "build it where the CUDA toolkit and CUPTI are installed");
-#endif
-}
-
-// `why`: set when the choice was made here, to the reason.
-Result<std::unique_ptr<replay::Backend>> make_backend(const ReplayOptions& options, std::string& why) {
-  if (options.backend == BackendChoice::interp) return replay::make_interp_backend();
-  auto driver = make_driver(options);
-  if (driver || driver.error().kind != ErrorKind::environment) return driver;
-  if (options.backend == BackendChoice::driver) {
-    std::string& hint = driver.error().hint;
-    hint += std::string(hint.empty() ? "" : "; ") + "--backend=interp replays on the CPU";
-    return driver;
-  }
-  why = driver.error().message;
-  return replay::make_interp_backend();
-}
-
-// --- messages: length and JSON text, over a pipe
-
-bool send(int fd, const json& message) {
-  const std::string text = message.dump(-1, ' ', false, json::error_handler_t::replace);
-  const uint64_t size = text.size();
-  std::string bytes(reinterpret_cast<const char*>(&size), sizeof size);
-  bytes += text;
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    done += static_cast<size_t>(n);
-  }
-  return true;
-}
-
-bool read_exactly(int fd, void* to, size_t size) {
-  for (size_t done = 0; done < size;) {
-    const ssize_t n = ::read(fd, static_cast<char*>(to) + done, size - done);
-    if (n < 0 && errno == EINTR) {
-      continue;
-    }
-    if (n <= 0) return false;
-    done += static_cast<size_t>(n);
-  }
-  return true;
-}
-
-std::optional<json> receive(int fd) {
-  uint64_t size = 0;
-  if (!read_exactly(fd, &size, sizeof size) || size > (1ull << 30)) return std::nullopt;
-  std::string text(size, '\0');
-  if (!read_exactly(fd, text.data(), size)) return std::nullopt;
-  json message = json::parse(text, nullptr, false);
-  if (message.is_discarded()) return std::nullopt;
-  return message;
-}
 
 constexpr const char* part_variable = "XTRACE_REPLAY_WORKER";   // "<fd>:<first>"
 constexpr unsigned layouts_tried = 6;
@@ -109,9 +41,10 @@ json message_of(uint64_t ordinal, const Error& error) {
     send(fd, message);
     _exit(1);
   }
+  TimingProcesses processes(options);
   for (size_t i = first; i < ordinals.size(); ++i) {
     auto launch = replay::load_launch(reader, ordinals[i]);
-    auto report = launch ? replay_launch(**backend, *launch, options)
+    auto report = launch ? replay_launch(**backend, *launch, options, &processes)
                          : Result<diff::ReplayReport>(tl::make_unexpected(launch.error()));
     if (report) {
       if (!send(fd, {{"ordinal", ordinals[i]},
