@@ -54,6 +54,7 @@ ClockModel::ClockModel(const wire::SlotLayout& layout, std::span<const wire::War
     if (!sm_[i].used) continue;
     ++used_;
     sm_[i].base_ns = high[i];
+    sm_[i].ghz = ghz_;
     spread_ = std::max(spread_, high[i] - low[i]);
     earliest = std::min(earliest, high[i]);
   }
@@ -61,12 +62,44 @@ ClockModel::ClockModel(const wire::SlotLayout& layout, std::span<const wire::War
     if (s.used) s.base_ns -= earliest;
 }
 
+ClockModel::ClockModel(const ClockFit& fit, const wire::SlotLayout& layout, std::span<const wire::WarpHeader> headers)
+    : ghz_(1), fitted_(true), spread_(2 * fit.residual()) {
+  double earliest = std::numeric_limits<double>::infinity(), low = earliest, high = -earliest;
+  std::vector<double> rates;
+  for_each_started(layout, headers, [&](const wire::WarpHeader& h) {
+    if (!fit.covers(h.sm)) return;
+    if (h.sm >= sm_.size()) sm_.resize(h.sm + 1);
+    Sm& s = sm_[h.sm];
+    const double ns = fit.nanoseconds(h.sm, h.start_clock);
+    if (!s.used) {
+      s = {true, h.start_clock, ns, fit.ghz(h.sm)};
+      rates.push_back(s.ghz);
+      ++used_;
+    }
+    earliest = std::min(earliest, ns);
+    const double off = ns - static_cast<double>(h.start_time);
+    low = std::min(low, off);
+    high = std::max(high, off);
+  });
+  if (used_ == 0) return;
+  std::nth_element(rates.begin(), rates.begin() + static_cast<ptrdiff_t>(rates.size() / 2), rates.end());
+  ghz_ = rates[rates.size() / 2];
+  tick_spread_ = high - low;
+  for (Sm& s : sm_) s.base_ns -= earliest;
+}
+
 double ClockModel::nanoseconds(uint32_t sm, uint64_t clock) const {
   if (sm >= sm_.size() || !sm_[sm].used) return static_cast<double>(clock) / ghz_;
-  return sm_[sm].base_ns + distance(clock, sm_[sm].base_clock) / ghz_;
+  return sm_[sm].base_ns + distance(clock, sm_[sm].base_clock) / sm_[sm].ghz;
 }
 
 std::string ClockModel::statement() const {
+  if (fitted_)
+    return fmt::format(
+        "ns = SM cycles / {:.4f} GHz; {} SM clocks fitted to GLOBALTIMER by readings before and after the launch: times on two "
+        "SMs compare to {:.0f} ns. What warps read of GLOBALTIMER at their start spreads over {:.0f} ns around that: its ticks, "
+        "or a clock rate that changed meanwhile",
+        ghz_, used_, spread_, tick_spread_);
   return fmt::format(
       "ns = SM cycles / {:.3f} GHz; {} SM clocks aligned by the GLOBALTIMER each warp read at its start, "
       "which disagree "

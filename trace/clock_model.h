@@ -1,5 +1,6 @@
 // SM clocks on one time axis. Every SM counts its own cycles from its own zero; GLOBALTIMER is common to all
-// and coarse. Each warp reads both in its prologue, which ties its SM to the common axis.
+// and coarse. Readings of both around the launch (ClockFit) tie them together; without any, each warp reads both in its
+// prologue, which ties its SM to the common axis as closely as GLOBALTIMER's ticks allow.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/clock_fit.h"
 #include "trace/wire/address_map.h"
 #include "trace/wire/record.h"
 
@@ -20,10 +22,14 @@ class ClockModel {
   // that did not start and of CTAs outside the sample are ignored.
   ClockModel(const wire::SlotLayout& layout, std::span<const wire::WarpHeader> headers, double sm_clock_ghz);
 
+  // Time 0 as above. An SM that the fit does not cover counts from 0.
+  ClockModel(const ClockFit& fit, const wire::SlotLayout& layout, std::span<const wire::WarpHeader> headers);
+
   // ns since time 0; clocks of an SM without a started warp count from 0.
   double nanoseconds(uint32_t sm, uint64_t clock) const;
   double sm_clock_ghz() const { return ghz_; }
-  // The widest disagreement between warps of one SM, ns: ticks of GLOBALTIMER plus the error of sm_clock_ghz.
+  // How far times on two SMs may be off against each other, ns. With a fit: twice its residual; else the widest disagreement
+  // between warps of one SM: ticks of GLOBALTIMER plus the error of sm_clock_ghz.
   double alignment_spread() const { return spread_; }
   uint32_t sms() const { return used_; }
   // One sentence for the reader of a timeline.
@@ -39,10 +45,13 @@ class ClockModel {
     bool used = false;
     uint64_t base_clock = 0;  // smallest start clock
     double base_ns = 0;       // its time
+    double ghz = 0;
   };
   std::vector<Sm> sm_;
   double ghz_;
+  bool fitted_ = false;
   double spread_ = 0;
+  double tick_spread_ = 0;  // fitted: of GLOBALTIMER at the starts of warps around the fitted times
   uint32_t used_ = 0;
 };
 

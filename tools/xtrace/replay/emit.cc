@@ -59,15 +59,26 @@ Result<fs::path> trace_path(const EmitContext& e, const std::string& name) {
 }
 
 // The buffer may hold the records of a timing launch since.
-Status run_again(const EmitContext& e, replay::ModuleHandle module, TraceBuffer& buffer) {
+Result<std::optional<trace::ClockFit>> run_again(const EmitContext& e, replay::ModuleHandle module, TraceBuffer& buffer) {
+  const auto readings = [&]() -> Result<std::vector<trace::ClockReading>> {
+    XT_TRY(const auto read, e.c.backend.read_clocks());
+    std::vector<trace::ClockReading> out;
+    for (const replay::ClockReading& r : read) out.push_back({r.sm, r.clock, r.nanoseconds});
+    return out;
+  };
   XT_TRY_STATUS(buffer.clear(true));
-  XT_TRY_STATUS(run_restored(e.c.backend, module));
-  if (!e.options.compare) return {};
+  XT_TRY_STATUS(e.c.backend.restore(module, replay::RestoreScope::all));
+  XT_TRY(const auto before, readings());
+  XT_TRY(const replay::RunOutcome outcome, e.c.backend.run(module));
+  if (!outcome.completed) return device("{}", outcome.failure);
+  XT_TRY(const auto after, readings());
+  const std::optional<trace::ClockFit> fit = trace::ClockFit::of(before, after);
+  if (!e.options.compare) return fit;
   diff::SemanticEvidence again;
   XT_TRY_STATUS(compare_now(e.c, module, again));
   if (again.output != diff::OutputMatch::equal && again.output != diff::OutputMatch::unstable_only)
     return device("the replay for the trace file changed the output: {}", again.output_text);
-  return {};
+  return fit;
 }
 
 Result<trace::TraceMeta> trace_meta(const EmitContext& e, const diff::ConfigReport& config, trace::TraceKind kind,
@@ -96,19 +107,22 @@ Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& r
   const std::string name = stem_of(e, config);
   XT_TRY(const fs::path file_path, trace_path(e, name + ".xtrace"));
   XT_TRY(const fs::path timeline_path, trace_path(e, name + ".pftrace"));
-  XT_TRY_STATUS(run_again(e, run.module, *run.buffer));
+  XT_TRY(const auto fit, run_again(e, run.module, *run.buffer));
   XT_TRY(const trace::RecordView view, run.buffer->view(run.spliced.map));
   const std::vector<wire::WarpHeader> headers = header_array(view.headers);
-  const double ghz = trace::ClockModel::estimate_ghz(map.layout, headers).value_or(0);
-  const double axis_ghz = ghz > 0 ? ghz : 1.0;   // cycles as nanoseconds when the launch is too short to tell
+  // Without a fit, from what warps read; cycles as nanoseconds when the launch is too short for that to tell.
+  const double estimated = fit ? 0 : trace::ClockModel::estimate_ghz(map.layout, headers).value_or(0);
+  const trace::ClockModel clocks = fit ? trace::ClockModel(*fit, map.layout, headers)
+                                       : trace::ClockModel(map.layout, headers, estimated > 0 ? estimated : 1.0);
+  const double ghz = fit ? clocks.sm_clock_ghz() : estimated;
 
   XT_TRY(trace::TraceMeta meta, trace_meta(e, config, run.kind, map));
   meta.identity.sm_clock_ghz = ghz;
   meta.headers = headers;
+  meta.identity.notes.emplace_back("time axis", clocks.statement());
   XT_TRY(const auto trace_file, trace::TraceFileWriter::create(file_path, meta));
   XT_TRY(const auto timeline,
-         trace::PerfettoExporter::create(timeline_path, map, run.kind, trace::ClockModel(map.layout, headers, axis_ghz),
-                                         meta.labels, {.max_slices = e.options.max_slices}));
+         trace::PerfettoExporter::create(timeline_path, map, run.kind, clocks, meta.labels, {.max_slices = e.options.max_slices}));
   trace::DecodeOptions options{view.table, false, {}};
   XT_TRY(const trace::DecodeSummary summary,
          trace::decode(view.map, run.kind, view.headers, view.read, options, [&](const trace::WarpTrace& t) -> Status {

@@ -8,6 +8,7 @@
 #include "diff/report.h"
 #include "tools/xtrace/replay/options.h"
 #include "tools/xtrace/replay/trace_run.h"
+#include "trace/clock_fit.h"
 #include "trace/table.h"
 #include "trace/trace_file.h"
 
@@ -30,8 +31,9 @@ std::string source_at(const SourceMap& sources, uint32_t pc);   // of the line t
 std::string stem_of(const EmitContext& e, const diff::ConfigReport& config);
 // In the folder of the traces, which is made.
 Result<std::filesystem::path> trace_path(const EmitContext& e, const std::string& name);
-// From restored memory, once more as it was judged: an error when that changes the output.
-Status run_again(const EmitContext& e, replay::ModuleHandle module, TraceBuffer& buffer);
+// From restored memory, once more as it was judged: an error when that changes the output. The clocks of the SMs, from
+// readings around the launch; none where the backend has none.
+Result<std::optional<trace::ClockFit>> run_again(const EmitContext& e, replay::ModuleHandle module, TraceBuffer& buffer);
 Result<trace::TraceMeta> trace_meta(const EmitContext& e, const diff::ConfigReport& config, trace::TraceKind kind,
                                     const wire::AddressMap& map);
 
