@@ -1,0 +1,81 @@
+// A backend between the replay and the interpreter that can break whatever passes through it.
+#pragma once
+
+#include <functional>
+
+#include "replay/backend.h"
+
+namespace xtrace::cli {
+
+class Saboteur final : public replay::Backend {
+ public:
+  Saboteur(std::unique_ptr<replay::Backend> inner, ByteView clean_code) : inner_(std::move(inner)), clean_(clean_code) {
+    info_ = inner_->info();
+  }
+
+  // What a test may set.
+  std::function<void(Bytes& cubin)> on_splice;                      // of each spliced cubin, before it is loaded
+  std::function<void(Bytes& bytes)> on_records;                     // what is read from buffers named "trace records"
+  std::function<void(Bytes& bytes, size_t region)> on_output;       // of spliced code, when a region is read
+  std::function<Result<replay::TimingResult>(const replay::TimingRequest&)> on_time;   // set: the backend measures time
+  size_t spliced = 0;                                               // cubins loaded that are not the clean one
+
+  const replay::BackendInfo& info() const override {
+    info_.measures_time = on_time != nullptr;
+    return info_;
+  }
+  Status prepare(const replay::LaunchImage& launch) override { return inner_->prepare(launch); }
+  Result<DevPtr> allocate(uint64_t bytes, const char* purpose) override {
+    auto at = inner_->allocate(bytes, purpose);
+    if (at && std::string_view(purpose) == "trace records") records_.push_back({at->value, at->value + bytes});
+    return at;
+  }
+  Status release(DevPtr buffer) override {
+    std::erase_if(records_, [&](const auto& r) { return r.first == buffer.value; });
+    return inner_->release(buffer);
+  }
+  Status fill(DevPtr a, uint64_t n, uint8_t v) override { return inner_->fill(a, n, v); }
+  Status write(DevPtr a, ByteView b) override { return inner_->write(a, b); }
+  Result<Bytes> read(DevPtr a, uint64_t n) override {
+    auto bytes = inner_->read(a, n);
+    for (const auto& [begin, end] : records_)
+      if (bytes && on_records && a.value >= begin && a.value < end) on_records(*bytes);
+    return bytes;
+  }
+  uint64_t free_bytes() const override { return inner_->free_bytes(); }
+  Result<replay::ModuleHandle> load(ByteView cubin) override {
+    if (std::equal(cubin.begin(), cubin.end(), clean_.begin(), clean_.end())) return inner_->load(cubin);
+    ++spliced;
+    Bytes changed(cubin.begin(), cubin.end());
+    if (on_splice) on_splice(changed);
+    auto module = inner_->load(changed);
+    if (module) probed_.push_back(*module);
+    return module;
+  }
+  Status unload(replay::ModuleHandle m) override { return inner_->unload(m); }
+  Result<replay::Resources> resources(replay::ModuleHandle m) override { return inner_->resources(m); }
+  Status restore(replay::ModuleHandle m, replay::RestoreScope s) override { return inner_->restore(m, s); }
+  Result<replay::RunOutcome> run(replay::ModuleHandle m) override { return inner_->run(m); }
+  Result<std::vector<Bytes>> read_regions(replay::ModuleHandle m) override {
+    auto all = inner_->read_regions(m);
+    if (all && on_output && std::find(probed_.begin(), probed_.end(), m) != probed_.end())
+      for (size_t r = 0; r < all->size(); ++r) on_output((*all)[r], r);
+    return all;
+  }
+  Result<Bytes> read_region(replay::ModuleHandle m, size_t r) override { return inner_->read_region(m, r); }
+  void set_written_regions(std::vector<bool> w) override { inner_->set_written_regions(std::move(w)); }
+  Result<replay::TimingResult> time(const replay::TimingRequest& r) override { return on_time ? on_time(r) : inner_->time(r); }
+  Status finish() override {
+    records_.clear();
+    return inner_->finish();
+  }
+
+ private:
+  std::unique_ptr<replay::Backend> inner_;
+  ByteView clean_;
+  mutable replay::BackendInfo info_;
+  std::vector<std::pair<uint64_t, uint64_t>> records_;
+  std::vector<replay::ModuleHandle> probed_;
+};
+
+}  // namespace xtrace::cli
