@@ -171,6 +171,11 @@ void barrier_to_register(Step& s, const Inst& i) {
 void register_to_barrier(Step& s, const Inst& i) {
   auto& b = s.warp->barriers[i.op];
   const Plain a(s, i.a[0]);
+  // Hardware gives all of them the first lane's. [measured H200]
+  for (uint32_t m = s.mask; m != 0; m &= m - 1)
+    if (a[first_lane(m)] != a[first_lane(s.mask)])
+      return s.fail(ErrorKind::unsupported, "lanes that give a convergence barrier different masks",
+                    static_cast<int>(first_lane(m)));
   each(s, [&](unsigned l) { b[l] = a[l]; });
 }
 void decode_bmov(Decoder& d, Inst& i) {

@@ -76,14 +76,14 @@ class Machine {
       warp_.preds[p] = lanes;
       warp_.preds[8 + p] = (from.row[uniform_row][up_lane] >> p & 1) != 0 ? ~0u : 0;
     }
-    if (cls_ == Class::plain || cls_ == Class::constant) return keep_memory(from);
+    if (is_bare(cls_)) return keep_memory(from);
     std::array<uint32_t, 32 * memory_words> area;
     for (unsigned l = 0; l < 32; ++l)
       for (unsigned k = 0; k < memory_words; ++k) area[l * memory_words + k] = from.row[memory_row + k][l];
-    if (cls_ == Class::shared) {
+    if (is_shared(cls_)) {
       for (unsigned c = 0; c < shared_copies; ++c)
         std::memcpy(cta_.shared.data() + shared_base + c * area_bytes, area.data(), area_bytes);
-    } else if (cls_ == Class::local) {
+    } else if (is_local(cls_)) {
       for (unsigned l = 0; l < 32; ++l)
         for (unsigned c = 0; c < 2; ++c)
           std::memcpy(warp_.local.data() + size_t{l} * program_.local_bytes + frame_at + c * frame_bytes / 2,
@@ -91,7 +91,7 @@ class Machine {
       for (unsigned l = 0; l < 32; ++l) gpr(0)[l] += frame_at;
     } else {
       std::memcpy(area_.data(), area.data(), area_bytes);
-      XT_CHECK(memory_.add(area_address + uint64_t{warp} * area_bytes, area_, "area").has_value(),
+      XT_CHECK(memory_.add(area_of(cls_) + uint64_t{warp} * area_bytes, area_, "area").has_value(),
                "areas overlap");
     }
   }
@@ -101,7 +101,7 @@ class Machine {
 
   void get(WarpState& to) {
     to = {};
-    if (cls_ == Class::local)
+    if (is_local(cls_))
       for (unsigned l = 0; l < 32; ++l) gpr(0)[l] -= frame_at;
     for (unsigned n = 0; n < gprs; ++n) std::memcpy(to.row[n].data(), gpr(n), 128);
     for (unsigned n = 0; n < urs; ++n) to.row[uniform_row][n] = ur(n)[0];
@@ -109,7 +109,7 @@ class Machine {
       for (unsigned l = 0; l < 32; ++l) to.row[predicate_row][l] |= (warp_.preds[p] >> l & 1) << p;
       to.row[uniform_row][up_lane] |= (warp_.preds[8 + p] & 1) << p;
     }
-    if (cls_ == Class::plain || cls_ == Class::constant) {
+    if (is_bare(cls_)) {
       for (unsigned k = 0; k < memory_words; ++k) to.row[memory_row + k] = kept_[k];
       return;
     }
@@ -118,8 +118,8 @@ class Machine {
         std::memcpy(&to.row[memory_row + k][l], word_of_lane(l) + 4 * k, 4);
   }
   const std::byte* word_of_lane(unsigned l) const {
-    if (cls_ == Class::shared) return cta_.shared.data() + shared_base + size_t{l} * memory_words * 4;
-    if (cls_ == Class::local) return warp_.local.data() + size_t{l} * program_.local_bytes + frame_at;
+    if (is_shared(cls_)) return cta_.shared.data() + shared_base + size_t{l} * memory_words * 4;
+    if (is_local(cls_)) return warp_.local.data() + size_t{l} * program_.local_bytes + frame_at;
     return area_.data() + size_t{l} * memory_words * 4;
   }
 
@@ -136,6 +136,10 @@ class Machine {
 
 DirectResult run_direct(const Word& w, const std::vector<WarpState>& inputs, unsigned count) {
   DirectResult result;
+  if (is_framed(w.cls)) {
+    result.refused = "needs the frame";
+    return result;
+  }
   Machine machine(w);
   result.refused = machine.refused();
   if (!result.refused.empty()) return result;

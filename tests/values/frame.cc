@@ -8,6 +8,7 @@
 #include "instrument/cubin/kernel_info.h"
 #include "instrument/sass/assemble.h"
 #include "instrument/sass/effects.h"
+#include "tests/values/own_words.h"
 #include "tests/values/resources.h"
 
 namespace xtrace::values {
@@ -43,7 +44,7 @@ class Code {
     lines_.push_back(fmt::format(f, std::forward<A>(a)...));
   }
   void slot() { lines_.emplace_back(); }
-  // Byte offset of the line `ahead` lines after the next one.
+  // Byte offset of the line `ahead` lines after the one that is added next.
   size_t pc_after(size_t ahead) const { return (lines_.size() + ahead) * sass::inst_bytes; }
 
   // Offsets of the slots and of EXIT.
@@ -87,51 +88,133 @@ void address_of_state(Code& c, uint32_t parameter) {
 }
 void address_of_lane(Code& c) { c.add("IMAD.WIDE.U32 R4, R0, 0x4, R4"); }
 
-// R6:R7 or R6: the lane's 32 bytes.
-void address_of_memory(Code& c, Class cls) {
-  if (cls == Class::vector64 || cls == Class::uniform) {
-    c.add("MOV R6, c[0x0][{:#x}]", 0x220);
-    c.add("MOV R7, c[0x0][{:#x}]", 0x224);
-    c.add("IMAD.WIDE.U32 R6, R2, {:#x}, R6", area_bytes);
-    c.add("IMAD.WIDE.U32 R6, R0, 0x20, R6");
-  } else if (cls == Class::shared) {
-    c.add("IMAD.SHL.U32 R6, R0, 0x20, RZ");
-  } else if (cls == Class::local) {
-    c.add("MOV R6, c[0x0][0x28]");
-    c.add("IADD3 R6, R6, -0x40, RZ");
-  }
+// R6:R7: the lane's 32 bytes of the warp's area in global memory.
+void global_address(Code& c, Class cls) {
+  const uint64_t area = area_of(cls);
+  c.add("MOV R6, {:#x}", static_cast<uint32_t>(area));
+  c.add("MOV R7, {:#x}", area >> 32);
+  c.add("IMAD.WIDE.U32 R6, R2, {:#x}, R6", area_bytes);
+  c.add("IMAD.WIDE.U32 R6, R0, 0x20, R6");
 }
+void shared_address(Code& c, Class cls) {
+  c.add("IMAD.SHL.U32 R6, R0, 0x20, RZ");
+  if (cls != Class::group) return;
+  c.add("LOP3.LUT R7, R2, 0x3, RZ, 0xc0, !PT");
+  c.add("IMAD R6, R7, {:#x}, R6", area_bytes);
+}
+void local_address(Code& c) {
+  c.add("MOV R6, c[0x0][0x28]");
+  c.add("IADD3 R6, R6, -0x40, RZ");
+}
+
+// For class copy words 0..3 are the lane's in shared memory, 4..7 those in global memory, each of them there twice; and a
+// barrier of one arrival lies at barrier_at.
 void fill_memory(Code& c, Class cls) {
-  address_of_memory(c, cls);
-  for (const unsigned half : {0u, 16u}) {
-    const unsigned r = first_gpr + half / 4;
-    if (cls == Class::vector64 || cls == Class::uniform)
-      c.add("STG.E.128 desc[UR36][R6.64{}], R{}", offset(half), r);
-    if (cls == Class::shared)
-      for (unsigned k = 0; k < shared_copies; ++k)
-        c.add("STS.128 [R6{}], R{}", offset(shared_base + k * area_bytes + half), r);
-    if (cls == Class::local)
-      for (const unsigned copy : {0u, 32u}) c.add("STL.128 [R6{}], R{}", offset(copy + half), r);
+  constexpr unsigned high = 16, high_gpr = first_gpr + 4;
+  if (cls == Class::copy) {
+    c.add("UMOV UR28, 0xffffe");
+    c.add("UMOV UR29, 0x7ffff800");
+    c.add("SYNCS.EXCH.64 URZ, [URZ+{:#x}], UR28", barrier_at);
+    c.add("UMOV UR30, URZ");
+    c.add("UMOV UR31, URZ");
+  }
+  if (is_global(cls) || cls == Class::copy) {
+    global_address(c, cls);
+    c.add("STG.E.128 desc[UR36][R6.64], R{}", cls == Class::copy ? high_gpr : first_gpr);
+    c.add("STG.E.128 desc[UR36][R6.64+0x10], R{}", high_gpr);
+  }
+  if (is_shared(cls) || cls == Class::copy) {
+    shared_address(c, cls);
+    for (unsigned k = 0; k < (cls == Class::group ? 3 : shared_copies); ++k) {
+      const uint32_t copy = shared_base + k * area_bytes * warps_per_cta(cls);
+      c.add("STS.128 [R6+{:#x}], R{}", copy, first_gpr);
+      c.add("STS.128 [R6+{:#x}], R{}", copy + high, cls == Class::copy ? first_gpr : high_gpr);
+    }
+  }
+  if (is_local(cls)) {
+    local_address(c);
+    for (const unsigned copy : {0u, 32u}) {
+      c.add("STL.128 [R6{}], R{}", offset(copy), first_gpr);
+      c.add("STL.128 [R6+{:#x}], R{}", copy + high, high_gpr);
+    }
   }
   c.add("MEMBAR.SC.GPU");
+  if (cls == Class::group) c.add("BAR.SYNC.DEFER_BLOCKING 0x0");
+  if (cls == Class::copy || cls == Class::group) c.add("FENCE.VIEW.ASYNC.S"), c.add("FENCE.VIEW.ASYNC.G");
 }
 void read_memory(Code& c, Class cls) {
+  constexpr unsigned high_gpr = first_gpr + 4;
+  if (cls == Class::copy)  // asynchronous copies arrive
+    for (unsigned k = 0; k < 4; ++k) c.add("NANOSLEEP 0x1000");
   c.add("MEMBAR.SC.GPU");
-  address_of_memory(c, cls);
-  for (const unsigned half : {0u, 16u}) {
-    const unsigned r = first_gpr + half / 4;
-    if (cls == Class::vector64 || cls == Class::uniform)
-      c.add("LDG.E.128.STRONG.GPU R{}, desc[UR36][R6.64{}]", r, offset(half));
-    if (cls == Class::shared) c.add("LDS.128 R{}, [R6{}]", r, offset(shared_base + half));
-    if (cls == Class::local) c.add("LDL.128 R{}, [R6{}]", r, offset(half));
+  if (is_global(cls) || cls == Class::copy) {
+    global_address(c, cls);
+    if (is_global(cls)) c.add("LDG.E.128.STRONG.GPU R{}, desc[UR36][R6.64]", first_gpr);
+    c.add("LDG.E.128.STRONG.GPU R{}, desc[UR36][R6.64{}]", high_gpr, is_global(cls) ? "+0x10" : "");
   }
+  if (is_shared(cls) || cls == Class::copy) {
+    shared_address(c, cls);
+    c.add("LDS.128 R{}, [R6+{:#x}]", first_gpr, shared_base);
+    if (is_shared(cls)) c.add("LDS.128 R{}, [R6+{:#x}]", high_gpr, shared_base + 16);
+  }
+  if (is_local(cls)) {
+    local_address(c);
+    c.add("LDL.128 R{}, [R6]", first_gpr);
+    c.add("LDL.128 R{}, [R6+0x10]", high_gpr);
+  }
+}
+
+// Class control: registers outside of the window that its words name (own_words.cc).
+void control_registers(Code& c) {
+  c.add("LDG.E R54, desc[UR36][R4.64{}]", offset(at(memory_row)));
+  c.add("MOV R55, 0x200001");
+  c.add("MOV R56, 0x20");
+  c.add("MOV R57, RZ");
+  c.add("MOV R58, 0x1");
+  c.add("MOV R59, 0x20");
+  c.add("MOV R60, 0xffffffff");
+  c.add("UMOV UR32, 0x20");
+  c.add("UMOV UR33, URZ");
+  const uint64_t handle = handle_of(choice_address, 16);
+  c.add("UMOV UR34, {:#x}", static_cast<uint32_t>(handle));
+  c.add("UMOV UR35, {:#x}", handle >> 32);
+}
+
+// The lines between the test of a slot's number and the end of the slot.
+void slot_code(Code& c, Class cls) {
+  const auto companions = [&c] {
+    for (size_t k = 0; k < max_companions; ++k) c.add("NOP");
+  };
+  if (cls != Class::control) {
+    c.add("R2P PR, R3, 0x7f");
+    companions();
+    c.slot();
+    companions();
+    c.add("P2R R3, PR, RZ, 0x7f");
+    return;
+  }
+  // Lanes that come to the pad have one more in R54; all of them come together again.
+  c.add("BSSY B0, {:#x}", c.pc_after(2 * max_companions + 6));
+  c.add("R2P PR, R3, 0x7f");
+  companions();
+  c.slot();
+  companions();
+  c.add("BRA {:#x}", c.pc_after(2));
+  c.add("IADD3 R54, R54, 0x1, RZ");  // pad_at
+  c.add("BSYNC B0");
+  c.add("P2R R3, PR, RZ, 0x7f");
 }
 
 Code frame_code(Class cls) {
   Code c;
-  const bool memory = cls != Class::plain && cls != Class::constant;
+  const bool memory = !is_bare(cls);
   c.add("S2R R0, SR_TID.X");
   c.add("S2R R2, SR_CTAID.X");
+  if (warps_per_cta(cls) > 1) {
+    c.add("SHF.R.U32.HI R3, RZ, 0x5, R0");
+    c.add("IMAD R2, R2, {:#x}, R3", warps_per_cta(cls));
+    c.add("LOP3.LUT R0, R0, 0x1f, RZ, 0xc0, !PT");
+  }
   c.add("ULDC.64 UR36, c[0x0][0x208]");
   // Uniform registers and predicates.
   address_of_state(c, 0x210);
@@ -154,31 +237,31 @@ Code frame_code(Class cls) {
     c.add("MOV R7, c[0x0][0x21c]");
     c.add("IMAD.WIDE.U32 R6, R2, {:#x}, R6", warp_bytes);
     c.add("IMAD.WIDE.U32 R6, R0, 0x4, R6");
+    if (cls == Class::control) c.add("IADD3 R{}, R{}, {:#x}, RZ", first_gpr, first_gpr, gone_mark);
     for (unsigned k = 0; k < memory_words; ++k)
       c.add("STG.E desc[UR36][R6.64{}], R{}", offset(at(memory_row + k)), first_gpr + k);
   }
+  if (cls == Class::control) control_registers(c);
   // The window.
   c.add("LDG.E R3, desc[UR36][R4.64{}]", offset(at(predicate_row)));
   for (unsigned n = 0; n < gprs; ++n) c.add("LDG.E R{}, desc[UR36][R4.64{}]", first_gpr + n, offset(at(n)));
-  if (cls == Class::local) {
+  if (is_local(cls)) {
     c.add("IADD3 R8, R8, c[0x0][0x28], RZ");
     c.add("IADD3 R8, R8, -0x40, RZ");
   }
   c.add("MOV R6, c[0x0][0x228]");
   c.add("MOV R7, c[0x0][0x22c]");
   c.add("LDG.E R6, desc[UR36][R6.64]");
-  constexpr size_t slot_lines = 14;
+  Code one_slot;
+  slot_code(one_slot, cls);
+  const size_t slot_lines = one_slot.pc_after(0) / sass::inst_bytes + 3;
   for (size_t slot = 0; slot < Frame::slots; ++slot) {
     c.add("ISETP.NE.AND P0, PT, R6, {:#x}, PT", slot);
     c.add("@P0 BRA {:#x}", c.pc_after(slot_lines - 1));
-    c.add("R2P PR, R3, 0x7f");
-    for (unsigned k = 0; k < 4; ++k) c.add("NOP");
-    c.slot();
-    for (unsigned k = 0; k < 4; ++k) c.add("NOP");
-    c.add("P2R R3, PR, RZ, 0x7f");
+    slot_code(c, cls);
     c.add("BRA {:#x}", c.pc_after(slot_lines * (Frame::slots - 1 - slot) + 1));
   }
-  if (cls == Class::local) {
+  if (is_local(cls)) {
     c.add("IADD3 R8, R8, -c[0x0][0x28], RZ");
     c.add("IADD3 R8, R8, 0x40, RZ");
   }
@@ -205,6 +288,7 @@ Code frame_code(Class cls) {
     for (unsigned k = 0; k < memory_words; ++k)
       c.add("STG.E desc[UR36][R4.64{}], R{}", offset(at(memory_row + k)), first_gpr + k);
   }
+  if (cls == Class::control) c.add("STG.E desc[UR36][R4.64{}], R54", offset(at(memory_row)));
   c.add("EXIT");
   return c;
 }
@@ -239,9 +323,17 @@ Result<Frame> Frame::make(Class cls) {
 const Bytes& Frame::cubin(std::span<const Word> words) {
   XT_CHECK(words.size() <= slots, "more words than slots");
   for (size_t k = 0; k < slots; ++k) {
-    sass::RawInst inst = k < words.size() ? words[k].inst : nothing;
-    set_waits(inst);
-    std::memcpy(cubin_.data() + at_[k], &inst, sizeof inst);
+    const auto put = [&](size_t at, sass::RawInst inst) {
+      set_waits(inst);
+      std::memcpy(cubin_.data() + at, &inst, sizeof inst);
+    };
+    const bool used = k < words.size();
+    put(at_[k], used ? words[k].inst : nothing);
+    const Companions c = used ? companions(words[k]) : Companions();
+    for (size_t n = 0; n < max_companions; ++n) {
+      put(at_[k] - (max_companions - n) * sass::inst_bytes, n < c.before.size() ? c.before[n] : nothing);
+      put(at_[k] + (n + 1) * sass::inst_bytes, n < c.after.size() ? c.after[n] : nothing);
+    }
   }
   return cubin_;
 }
@@ -249,8 +341,8 @@ const Bytes& Frame::cubin(std::span<const Word> words) {
 replay::LaunchImage Frame::launch(const std::vector<WarpState>& inputs) const {
   replay::LaunchImage launch;
   launch.record.kernel = "slot";
-  launch.record.grid = {static_cast<uint32_t>(inputs.size()), 1, 1};
-  launch.record.block = {32, 1, 1};
+  launch.record.grid = {static_cast<uint32_t>(inputs.size()) / warps_per_cta(cls_), 1, 1};
+  launch.record.block = {32 * warps_per_cta(cls_), 1, 1};
   launch.record.param_block = parameters();
   launch.record.params = {{0, parameter_bytes}};
   launch.code = cubin_;
@@ -265,7 +357,7 @@ replay::LaunchImage Frame::launch(const std::vector<WarpState>& inputs) const {
   const auto bytes = std::as_bytes(std::span(inputs));
   region(input_address, Bytes(bytes.begin(), bytes.end()));
   region(output_address, Bytes(bytes.size()));
-  region(area_address, Bytes(inputs.size() * area_bytes));
+  region(area_of(cls_), Bytes(inputs.size() * area_bytes));
   region(choice_address, Bytes(16));
   return launch;
 }

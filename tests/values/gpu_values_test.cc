@@ -44,10 +44,3 @@ TEST(GpuValues, RecordedWordsGiveTheRecordedResults) {
 
 }  // namespace
 }  // namespace xtrace::values
-
-int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (!arguments.empty() && arguments[0] == "--worker") return xtrace::values::worker_main(arguments);
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

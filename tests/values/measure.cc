@@ -6,6 +6,7 @@
 #include <future>
 
 #include "instrument/sass/effects.h"
+#include "tests/values/own_words.h"
 
 namespace xtrace::values {
 namespace {
@@ -42,6 +43,18 @@ bool moves(unsigned number, const WarpState& in_a, const WarpState& out_a, const
         return true;
     }
   return false;
+}
+
+// Lanes that ended in the slot stored nothing: all that is said of them is that they ended.
+void revive(const std::vector<WarpState>& in, std::vector<WarpState>& out) {
+  for (size_t w = 0; w < out.size(); ++w) {
+    uint32_t gone = 0;
+    for (unsigned l = 0; l < 32; ++l)
+      gone |= static_cast<uint32_t>(out[w].row[memory_row][l] == in[w].row[memory_row][l] + gone_mark) << l;
+    for (unsigned r = 0; r < rows; ++r)
+      for (unsigned l = 0; l < 32; ++l)
+        if (r != memory_row && (r == uniform_row ? gone == ~0u : (gone >> l & 1) != 0)) out[w].row[r][l] = in[w].row[r][l];
+  }
 }
 
 }  // namespace
@@ -88,9 +101,19 @@ Expected expected(const Word& w) {
     return s;
   };
   Expected x{set_of(e.def), set_of(e.use)};
+  const Companions c = companions(w);
+  for (const auto& list : {c.before, c.after})
+    for (const sass::RawInst& inst : list) {
+      const sass::Effects other = sass::effects(**sass::find_arch(90), inst, 0);
+      const PlaceSet def = set_of(other.def), use = set_of(other.use);
+      for (unsigned n = 0; n < places; ++n) x.def[n] |= def[n], x.use[n] |= use[n];
+    }
   x.def[places - 1] = e.kind == sass::MemKind::store || e.kind == sass::MemKind::atomic ||
                       e.kind == sass::MemKind::reduction ||
-                      (e.kind == sass::MemKind::other && e.def.gpr.none());
+                      (e.kind == sass::MemKind::other && e.def.gpr.none()) ||
+                      w.cls == Class::barrier || w.cls == Class::copy;
+  // Whether a lane came to the pad.
+  if (w.cls == Class::control) x.def[places - 1] = e.flow != sass::Flow::next;
   return x;
 }
 
@@ -121,24 +144,29 @@ std::string not_seen(const Word& w, const Measured& m) {
   return s;
 }
 
-const std::vector<WarpState>& Runner::inputs(Class c) {
-  std::vector<WarpState>& in = inputs_[static_cast<size_t>(c)];
-  if (in.empty()) in = input_states(c);
-  return in;
-}
+namespace {
+std::array<std::optional<Frame>, classes> frames;
+std::array<std::vector<WarpState>, classes> all_inputs;
 
-Result<Frame*> Runner::frame(Class c) {
-  std::optional<Frame>& f = frames_[static_cast<size_t>(c)];
+Result<Frame*> frame(Class c) {
+  std::optional<Frame>& f = frames[static_cast<size_t>(c)];
   if (!f) {
     XT_TRY(f, Frame::make(c));
   }
   return &*f;
 }
+}  // namespace
+
+const std::vector<WarpState>& Runner::inputs(Class c) {
+  std::vector<WarpState>& in = all_inputs[static_cast<size_t>(c)];
+  if (in.empty()) in = input_states(c);
+  return in;
+}
 
 Status Runner::warm_up() {
   std::vector<std::future<Status>> made;
   for (unsigned c = 0; c < classes; ++c)
-    made.push_back(std::async(std::launch::async, [this, c]() -> Status {
+    made.push_back(std::async(std::launch::async, [c]() -> Status {
       inputs(static_cast<Class>(c));
       XT_TRY([[maybe_unused]] Frame* const f, frame(static_cast<Class>(c)));
       return {};
@@ -176,7 +204,20 @@ Result<std::vector<WarpState>> Runner::run(size_t slot) {
   std::vector<WarpState> out(warps);
   XT_CHECK(bytes.size() == out.size() * warp_bytes, "the output region has another size");
   std::memcpy(out.data(), bytes.data(), bytes.size());
+  if (prepared_ == Class::control) revive(inputs(Class::control), out);
   return out;
+}
+
+DirectResult run_framed(Runner& runner, const Word& w) {
+  DirectResult r;
+  if (const Status s = runner.load(std::span(&w, 1)); !s) {
+    r.refused = s.error().message;
+  } else if (auto out = runner.run(0); !out) {
+    r.refused = out.error().message;
+  } else {
+    r.states = std::move(*out);
+  }
+  return r;
 }
 
 }  // namespace xtrace::values

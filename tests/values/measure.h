@@ -25,26 +25,25 @@ std::string contradiction(const Word& w, const Measured& m);
 // Places the table names and the measurement did not show: "P0 not read". Empty when there are none.
 std::string not_seen(const Word& w, const Measured& m);
 
-// Words on a backend. Launches of one class share what is prepared.
+// Words on a backend. Launches of one class share what is prepared. One thread at a time.
 class Runner {
  public:
   explicit Runner(replay::Backend& backend) : backend_(backend) {}
-  // Makes frames and inputs of all classes now, which takes seconds.
-  Status warm_up();
+  // Makes frames and inputs of all classes now, which takes seconds; for this process and those that it forks.
+  static Status warm_up();
   // Up to Frame::slots words of one class, to be run one by one.
   Status load(std::span<const Word> words);
   // device error: the machine stopped at it; the backend may be unusable then.
   Result<std::vector<WarpState>> run(size_t slot);
-  const std::vector<WarpState>& inputs(Class c);
+  static const std::vector<WarpState>& inputs(Class c);
 
  private:
-  Result<Frame*> frame(Class c);
-
   replay::Backend& backend_;
   std::optional<Class> prepared_;
   std::optional<replay::ModuleHandle> module_;
-  std::array<std::optional<Frame>, classes> frames_;
-  std::array<std::vector<WarpState>, classes> inputs_;
 };
+
+// One word on a runner, whatever comes of it; on the interpreter what it does not model is `refused`.
+DirectResult run_framed(Runner& runner, const Word& w);
 
 }  // namespace xtrace::values

@@ -7,6 +7,8 @@
 #include <sstream>
 #include <thread>
 
+#include "replay/interp/interp_backend.h"
+
 namespace xtrace::values {
 
 Result<std::vector<RecordedWord>> parse_recorded(std::string_view text_) {
@@ -58,7 +60,7 @@ Replayed replay_recorded(const std::vector<RecordedWord>& recorded) {
   const auto work = [&] {
     for (size_t i; (i = next++) < recorded.size();) {
       const RecordedWord& r = recorded[i];
-      if (r.outcome.kind != Outcome::Kind::measured || reads_the_machine(r.word.inst)) continue;
+      if (r.outcome.kind != Outcome::Kind::measured || reads_the_machine(r.word.inst) || is_framed(r.word.cls)) continue;
       const DirectResult direct = run_direct(r.word, inputs[static_cast<size_t>(r.word.cls)]);
       const bool equal = direct.refused.empty() && digest(direct.states) == r.outcome.measured.digest;
       const std::lock_guard lock(mutex);
@@ -73,6 +75,18 @@ Replayed replay_recorded(const std::vector<RecordedWord>& recorded) {
   std::vector<std::thread> threads;
   for (unsigned k = 0; k < std::max(1u, std::thread::hardware_concurrency()); ++k) threads.emplace_back(work);
   for (std::thread& t : threads) t.join();
+  const auto backend = replay::make_interp_backend();
+  Runner runner(*backend);
+  for (const RecordedWord& r : recorded) {
+    if (r.outcome.kind != Outcome::Kind::measured || !is_framed(r.word.cls)) continue;
+    const DirectResult framed = run_framed(runner, r.word);
+    if (!framed.refused.empty())
+      ++result.refused;
+    else if (digest(std::span(framed.states).first(set_warps)) == r.outcome.measured.digest)
+      ++result.equal;
+    else
+      result.different.push_back(text(r.word));
+  }
   return result;
 }
 

@@ -47,6 +47,13 @@ constexpr uint32_t doubles[] = {0x00000000, 0x3ff00000, 0x7ff00000, 0x7ff80000, 
                                 0x3ff80000, 0x43300000, 0x41e00000, 0x43e00000, 0x40040000,
                                 0x47efffff, 0x38100000, 0x36a00000, 0x41dfffff, 0x3c900000};
 
+// A barrier that lacks n of 64 arrivals and no bytes. [replay/interp/value/mbarrier.h]
+uint64_t barrier_state(Random& r) {
+  constexpr uint64_t of = 1 << 20;
+  const uint64_t lacks = 40 + r.below(24);  // more than a warp brings
+  return uint64_t{r.next() >> 31} << 63 | (of - lacks) << 43 | (of - 64) << 1;
+}
+
 uint32_t sign(Random& r) { return r.next() & 0x80000000; }
 uint32_t near_single(Random& r) {  // 2^-7..2^7, often with few bits
   const uint32_t mantissa = r.below(2) != 0 ? r.next() : r.next() & 0x00700000;
@@ -106,8 +113,10 @@ void shuffle(Random& r, uint32_t (&lane)[32]) {
 // Draws one place again.
 void draw(Random& r, WarpState& w, Class c, Place p, unsigned warp) {
   const unsigned kind = warp < set_warps ? warp % kinds : (warp & 1) != 0 ? kinds - 1 : 0;
-  const uint64_t area = area_address + uint64_t{warp} * area_bytes;
-  const bool address = c != Class::plain;
+  const uint64_t area = area_of(c) + uint64_t{warp} * area_bytes;
+  const uint64_t handle =
+      handle_of(input_address + uint64_t{warp} * warp_bytes + memory_row * 128, handle_bytes);
+  const bool address = c != Class::plain && c != Class::handle && c != Class::control;
   switch (p.kind) {
     case Place::Kind::gpr: {
       uint32_t* to = w.gpr(p.index);
@@ -116,17 +125,29 @@ void draw(Random& r, WarpState& w, Class c, Place p, unsigned warp) {
         uint32_t lane[32];
         shuffle(r, lane);
         for (unsigned l = 0; l < 32; ++l) {
-          if (c == Class::vector64)
+          if (c == Class::vector64 || c == Class::low)
             to[l] = static_cast<uint32_t>(area) + lane[l] * 16;
           else if (c == Class::constant)
             to[l] = lane[l] % 4 * 16;
-          else if (c == Class::local)
+          else if (is_local(c))
             to[l] = 0 - lane[l] % 2 * 16;
+          else if (c == Class::copy)
+            to[l] = static_cast<uint32_t>(area) + lane[l] * 32;
           else
             to[l] = lane[l] * 16;
         }
-      } else if (high && (c == Class::vector64 || c == Class::uniform)) {
-        std::fill_n(to, 32, c == Class::vector64 ? static_cast<uint32_t>(area >> 32) : 0);
+      } else if (high && (c == Class::vector64 || c == Class::uniform || c == Class::copy)) {
+        std::fill_n(to, 32, c == Class::uniform ? 0 : static_cast<uint32_t>(area >> 32));
+      } else if (c == Class::copy && p.index == copy_gpr) {
+        uint32_t lane[32];
+        shuffle(r, lane);
+        for (unsigned l = 0; l < 32; ++l) to[l] = shared_base + lane[l] * 32;
+      } else if (c == Class::copy && p.index == copy_gpr + 1) {
+        std::fill_n(to, 32, barrier_at);
+      } else if (c == Class::handle && p.index == 32) {
+        for (unsigned l = 0; l < 32; ++l) to[l] = r.below(16) * 16;
+      } else if (c == Class::barrier && p.index == 24) {
+        std::fill_n(to, 32, r.below(2));
       } else {
         for (unsigned l = 0; l < 32; ++l) to[l] = value(r, kind, p.index % 2 != 0);
       }
@@ -135,12 +156,30 @@ void draw(Random& r, WarpState& w, Class c, Place p, unsigned warp) {
     case Place::Kind::ur: {
       uint32_t& to = w.ur(p.index);
       const bool low = p.index == 8 || p.index == 12, high = p.index == 9 || p.index == 13;
-      if (c == Class::uniform && low)
+      if ((c == Class::uniform || c == Class::low_uniform) && low)
         to = static_cast<uint32_t>(area) + r.below(16) * 16;
       else if (c == Class::uniform && high)
         to = static_cast<uint32_t>(area >> 32);
-      else if (c == Class::shared && low)
+      else if (c == Class::group && p.index <= 11)
+        to = p.index % 2 == 0 ? (shared_base + r.below(16) * 128) >> 4 | 128 >> 4 << 16 : 256 >> 4;
+      else if ((is_shared(c) && low) || (c == Class::barrier && p.index == 4))
         to = r.below(16) * 16;
+      else if (c == Class::local_uniform && low)
+        to = r.below(2) * 16;
+      else if (c == Class::handle && (p.index == 4 || p.index == 8))
+        to = static_cast<uint32_t>(handle) + r.below(8);
+      else if (c == Class::handle && (p.index == 5 || p.index == 9))
+        to = static_cast<uint32_t>(handle >> 32);
+      else if (c == Class::copy && p.index == 8)
+        to = static_cast<uint32_t>(area) + r.below(16) * 32;
+      else if (c == Class::copy && p.index == 9)
+        to = static_cast<uint32_t>(area >> 32);
+      else if (c == Class::copy && p.index == 12)
+        to = shared_base + r.below(16) * 32;
+      else if (c == Class::copy && p.index == 13)
+        to = barrier_at;
+      else if (c == Class::copy && p.index == 16)
+        to = 1 + r.below(4);
       else if (c == Class::constant && p.index == first_ur)
         to = r.below(4) * 16;
       else
@@ -159,22 +198,39 @@ void draw(Random& r, WarpState& w, Class c, Place p, unsigned warp) {
     case Place::Kind::memory:
       for (unsigned k = 0; k < memory_words; ++k)
         for (uint32_t& v : w.row[memory_row + k]) v = value(r, kind, k % 2 != 0);
+      for (unsigned k = 0; c == Class::barrier && k < memory_words; k += 2)
+        for (unsigned l = 0; l < 32; ++l) {
+          const uint64_t state = barrier_state(r);
+          w.row[memory_row + k][l] = static_cast<uint32_t>(state);
+          w.row[memory_row + k + 1][l] = static_cast<uint32_t>(state >> 32);
+        }
       return;
   }
+}
+
+// What the warps of a warpgroup must agree on, or share. Warps 0 to 7 are alike in it: variant_base().
+bool of_the_group(Place p) {
+  return p.kind == Place::Kind::ur || p.kind == Place::Kind::upred || p.kind == Place::Kind::memory;
 }
 
 // Addresses of another warp's memory, moved to this one's.
 void move_addresses(WarpState& w, Class c, unsigned from, unsigned to) {
   const uint32_t by = (to - from) * area_bytes;
-  if (c == Class::vector64)
+  if (c == Class::vector64 || c == Class::low || c == Class::copy)
     for (unsigned l = 0; l < 32; ++l) w.gpr(first_gpr)[l] += by;
-  if (c == Class::uniform) w.ur(8) += by, w.ur(12) += by;
+  if (c == Class::uniform || c == Class::low_uniform) w.ur(8) += by, w.ur(12) += by;
+  if (c == Class::copy) w.ur(8) += by;
+  if (c == Class::handle)
+    for (const unsigned u : {4u, 8u}) w.ur(u) += (to - from) * warp_bytes / 64;
 }
 
 }  // namespace
 
 const char* name(Class c) {
-  constexpr const char* names[classes] = {"plain", "vector64", "uniform", "shared", "local", "constant"};
+  constexpr const char* names[classes] = {"plain",       "vector64",      "uniform", "shared", "local",
+                                           "constant",    "handle",        "low",     "low_uniform",
+                                           "local_uniform", "barrier",     "copy",    "control",
+                                           "group"};
   return names[static_cast<unsigned>(c)];
 }
 
@@ -227,8 +283,12 @@ bool differs(const WarpState& a, const WarpState& b, unsigned place_number) {
 
 bool can_change(Class c, Place p) {
   if (p.kind == Place::Kind::gpr && p.index == first_gpr + 1)
-    return c != Class::vector64 && c != Class::uniform;
-  if (p.kind == Place::Kind::ur && (p.index == 9 || p.index == 13)) return c != Class::uniform;
+    return c != Class::vector64 && c != Class::uniform && c != Class::copy;
+  if (p.kind == Place::Kind::gpr && p.index == copy_gpr + 1) return c != Class::copy;
+  if (p.kind == Place::Kind::ur && (p.index == 9 || p.index == 13))
+    return c != Class::uniform && c != Class::copy && (c != Class::handle || p.index != 9);
+  if (p.kind == Place::Kind::ur && p.index == 5) return c != Class::handle;
+  if (c == Class::group && p.kind == Place::Kind::ur && p.index <= 11) return p.index % 2 == 0;
   return true;
 }
 
@@ -254,14 +314,22 @@ std::vector<WarpState> input_states(Class c) {
   std::vector<WarpState> states(warps);
   for (unsigned w = 0; w < set_warps; ++w) {
     Random r(0x5851f42d4c957f2du * (w + 1) + static_cast<unsigned>(c));
-    for (unsigned n = 0; n < places; ++n) draw(r, states[w], c, place(n), w);
+    for (unsigned n = 0; n < places; ++n)
+      if (c == Class::group && of_the_group(place(n))) {
+        const bool memory = place(n).kind == Place::Kind::memory;
+        Random q(0x9e6c63d0876a9a47u * (w / 8 + 1) + n + (memory ? w % 4 * 1000 : 0));
+        draw(q, states[w], c, place(n), w / 8);
+      } else {
+        draw(r, states[w], c, place(n), w);
+      }
   }
   for (unsigned n = 0; n < variants; ++n)
     for (unsigned k = 0; k < variant_warps; ++k) {
       const unsigned w = variant_warp(n, k), from = variant_base(k);
       states[w] = states[from];
       move_addresses(states[w], c, from, w);
-      Random r(0x2545f4914f6cdd1du * (w + 1) + static_cast<unsigned>(c));
+      const bool together = c == Class::group && of_the_group(place(n));
+      Random r(0x2545f4914f6cdd1du * (together ? set_warps + n : w + 1) + static_cast<unsigned>(c));
       if (can_change(c, place(n))) draw(r, states[w], c, place(n), w);
     }
   return states;

@@ -36,9 +36,29 @@ enum class Class : uint8_t {
   shared,    // R8 an offset in shared memory, UR8 and UR12 offsets
   local,     // R8 an offset in the frame
   constant,  // R8 and UR4 offsets in the block of parameters
+  handle,    // UR4:UR5 and UR8:UR9 handles of constants, R32 an offset in them
+  low,       // R8 a global address below 4 GiB
+  low_uniform,    // R8 an offset, UR8 and UR12 a global address below 4 GiB
+  local_uniform,  // R8 an offset in the frame, UR8 and UR12 offsets to be added
+  barrier,   // R8, UR8 and UR12 as for shared; memory holds mbarriers, R24 is 0 or 1
+  copy,      // what copies from global to shared memory and back (frame.cc)
+  control,   // control flow and barriers: registers outside of the window carry what it needs (frame.cc)
+  group,     // a warpgroup of four warps: UR4:UR5 to UR10:UR11 describe matrices in its shared memory
 };
-inline constexpr unsigned classes = 6;
+inline constexpr unsigned classes = 14;
 const char* name(Class c);
+constexpr bool is_local(Class c) { return c == Class::local || c == Class::local_uniform; }
+constexpr bool is_shared(Class c) { return c == Class::shared || c == Class::barrier || c == Class::group; }
+constexpr bool is_low(Class c) { return c == Class::low || c == Class::low_uniform; }
+// Only the frame executes them, not direct.h.
+constexpr bool is_framed(Class c) { return c == Class::copy || c == Class::control || c == Class::group; }
+constexpr unsigned warps_per_cta(Class c) { return c == Class::group ? 4 : 1; }
+// Global memory of the warp's own.
+constexpr bool is_global(Class c) { return c == Class::vector64 || c == Class::uniform || is_low(c); }
+// No memory of its own: the rows of memory go out as they came.
+constexpr bool is_bare(Class c) {
+  return c == Class::plain || c == Class::constant || c == Class::handle || c == Class::control;
+}
 
 // Warps 0..319 carry the 10,240 operand sets. Behind them, for each input that can be changed alone, four
 // warps: those of variant_base(k) with that input drawn again.
@@ -71,9 +91,18 @@ bool can_change(Class c, Place p);
 
 // Device addresses of the frame's memory, and the layout of its own.
 inline constexpr uint64_t input_address = 0x7e5670000000, output_address = 0x7e5680000000,
-                          area_address = 0x7e5690000000, choice_address = 0x7e56a0000000;
+                          area_address = 0x7e5690000000, choice_address = 0x7e56a0000000,
+                          low_area_address = 0x40000000;
+// Of the class's memory.
+constexpr uint64_t area_of(Class c) { return is_low(c) ? low_area_address : area_address; }
 inline constexpr uint32_t area_bytes = 1024;  // a warp: 32 bytes a lane
 inline constexpr uint32_t shared_base = 0x400, shared_copies = 16, immediate_offset = 16;
+// A handle of constants: address / 64, and from bit 51 the size / 16. [Mesa's NVK; measured H200]
+constexpr uint64_t handle_of(uint64_t address, uint64_t bytes) { return address >> 6 | bytes >> 4 << 51; }
+inline constexpr uint32_t handle_bytes = 512;  // an operand set's constants, inside the warp's input rows of memory
+// Of class copy, behind the frame's own words in shared memory.
+inline constexpr uint32_t barrier_at = 0x100;
+inline constexpr unsigned copy_gpr = 40;  // R40:R41: an address in shared memory, and the barrier's
 inline constexpr uint32_t parameter_bytes = 1024, parameter_constants = 64;  // constants behind the pointers
 std::vector<std::byte> parameters();
 

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "replay/interp/interp_backend.h"
+#include "tests/values/own_words.h"
 #include "tests/values/recorded.h"
 #include "tests/values/resources.h"
 
@@ -35,8 +36,11 @@ int list() {
   size_t executed = 0;
   std::vector<std::vector<WarpState>> inputs(classes);
   for (unsigned c = 0; c < classes; ++c) inputs[c] = input_states(static_cast<Class>(c));
+  const auto backend = replay::make_interp_backend();
+  Runner runner(*backend);
   for (const Word& w : l.words) {
-    const DirectResult r = run_direct(w, inputs[static_cast<size_t>(w.cls)], 16);
+    const DirectResult r =
+        is_framed(w.cls) ? run_framed(runner, w) : run_direct(w, inputs[static_cast<size_t>(w.cls)], 16);
     if (r.refused.empty())
       ++executed;
     else
@@ -47,7 +51,7 @@ int list() {
   return 0;
 }
 
-int frame(unsigned step) {
+int frame(unsigned step, const std::string& only) {
   const WordList l = word_list();
   const auto backend = replay::make_interp_backend();
   Runner runner(*backend);
@@ -56,11 +60,17 @@ int frame(unsigned step) {
     for (size_t i = 0; i < l.words.size(); i += step) {
       const Word& w = l.words[i];
       if (static_cast<unsigned>(w.cls) != c || reads_the_machine(w.inst)) continue;
+      if (!only.empty() && only != name(w.cls)) continue;
       static std::vector<WarpState> inputs;
       static std::optional<Class> of;
       if (of != w.cls) inputs = input_states(w.cls), of = w.cls;
-      const DirectResult direct = run_direct(w, inputs);
+      const DirectResult direct = is_framed(w.cls) ? run_framed(runner, w) : run_direct(w, inputs);
       if (!direct.refused.empty()) continue;
+      if (is_framed(w.cls)) {
+        const Measured m = evaluate(inputs, direct.states);
+        fmt::print("{} [{}]: writes {} reads {} {}\n", text(w), name(w.cls), text(m.changed), text(m.moved), contradiction(w, m));
+        continue;
+      }
       if (const Status s = runner.load(std::span(&w, 1)); !s) return fail(s.error());
       const auto out = runner.run(0);
       if (!out) return fail(out.error());
@@ -89,9 +99,10 @@ int measure(const std::filesystem::path& folder, bool all, double seconds, unsig
   }
   // A few of every form first, should the time not suffice.
   std::vector<std::pair<unsigned, Word>> ranked;
-  for (const Word& w : words) ranked.emplace_back(seen[{sass::opcode13(w.inst), w.cls}]++ / 3, w);
+  for (const Word& w : words)
+    ranked.emplace_back(seen[{sass::opcode13(w.inst), w.cls}]++ / 3 + (may_stop(w) ? 1 : 0), w);
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first, a.second.cls) < std::pair(b.first, b.second.cls);
+    return a.first != b.first ? a.first < b.first : a.second.cls > b.second.cls;
   });
   for (size_t i = 0; i < words.size(); ++i) words[i] = ranked[i].second;
   WorkOptions o;
@@ -202,9 +213,9 @@ int compare(const std::filesystem::path& folder, const std::string& filter, size
 int main(int argc, char** argv) {
   using namespace xtrace::values;
   const std::vector<std::string> a(argv + 1, argv + argc);
-  if (a.size() == 3 && a[0] == "--worker") return worker_main(a);
   if (a.size() == 1 && a[0] == "list") return list();
-  if (a.size() == 2 && a[0] == "frame") return frame(static_cast<unsigned>(std::stoul(a[1])));
+  if (a.size() >= 2 && a[0] == "frame")
+    return frame(static_cast<unsigned>(std::stoul(a[1])), a.size() > 2 ? a[2] : "");
   if (a.size() == 5 && a[0] == "measure")
     return measure(a[1], a[2] == "all", std::stod(a[3]), static_cast<unsigned>(std::stoul(a[4])));
   if (a.size() >= 2 && a[0] == "compare")

@@ -11,6 +11,7 @@
 
 #include "instrument/sass/form.h"
 #include "instrument/sass/print.h"
+#include "tests/values/own_words.h"
 #include "tests/values/resources.h"
 
 namespace xtrace::values {
@@ -40,6 +41,7 @@ unsigned ur_at(unsigned low) {
   return low == 16 ? 20 : low == 24 ? 4 : low == 32 ? 8 : low == 64 ? 12 : low == 40 ? 16 : 24;
 }
 unsigned pred_at(unsigned low) { return low == 81 ? 4 : low == 84 ? 5 : low == 87 ? 0 : low == 77 ? 1 : 2; }
+constexpr uint16_t uldc_of_memory = 0x18b8;  // its address is one in global memory [measured H200]
 constexpr unsigned descriptor_ur = 36, guard_pred = 3;
 
 bool in(std::string_view m, std::initializer_list<std::string_view> list) {
@@ -49,72 +51,79 @@ bool in(std::string_view m, std::initializer_list<std::string_view> list) {
 // The uniform register of an address is a memory descriptor and no part of it.
 bool has_descriptor(const RawInst& w) { return sass::print(sm90(), w, 0).find("desc[") != std::string::npos; }
 
-// Empty when the form can be executed alone.
-std::string why_not(const Form& f, const RawInst& w) {
+bool through_handle(const Form& f, const RawInst& w) {
+  if (const uint16_t op = sass::opcode13(w); op == 0x1ab9 || op == 0x1582) return true;
+  if (sass::alu_layout(sass::opcode13(w)).s != sass::SourceS::constant_bindless) return false;
+  return std::any_of(f.uses.begin(), f.uses.end(), [](const Slot& s) {
+    return s.kind == SlotKind::alu_b || s.kind == SlotKind::alu_c || s.kind == SlotKind::alu_s;
+  });
+}
+
+bool is_global_access(const Form& f) {
+  return f.space() == MemSpace::global || f.space() == MemSpace::generic || f.mnemonic == "CCTL" ||
+         f.mnemonic == "QSPC";
+}
+// One whose address has 32 bits.
+bool is_low_access(const Form& f, const RawInst& w) {
+  const uint16_t op = sass::opcode13(w);
+  if (!is_global_access(f) || op == 0x197e || op == 0x197f) return false;
+  if (get(w, 72, 72) == 0) return true;
+  return std::any_of(f.uses.begin(), f.uses.end(), [&](const Slot& s) {
+    return s.kind == SlotKind::gpr && s.low == 24 && sass::slot_width(sm90(), w, s) == 1 && has_descriptor(w);
+  });
+}
+
+// Empty when the form can be executed alone. Forms of own_words() are not asked.
+std::string why_not(const Form& f) {
   const std::string_view m = f.mnemonic;
-  if (in(m, {"BAR", "B2R", "R2B"})) return "acts on barriers of the CTA";
-  if (in(m, {"BMOV", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "YIELD", "NANOSLEEP", "ENDCOLLECTIVE"}))
-    return "acts on the paths of a warp, not on registers";
-  if (f.flow() != sass::Flow::next) return "control leaves the place";
-  if (f.cls == OpClass::gmma || m == "WARPGROUP")
-    return "a warpgroup executes it, on descriptors of shared memory";
-  if (f.cls == OpClass::tma || m.starts_with("UCGABAR"))
-    return "works on descriptors of bulk copies, clusters or the SM";
-  if (m.starts_with("SYNCS") || in(m, {"ARRIVES", "STAS", "REDAS"})) return "needs an mbarrier or a cluster";
+  if (m == "JMP" || m == "CALL") return "an absolute target in the word or a constant: known only when the code is loaded";
+  if (m.starts_with("UTMA")) return "needs a tensor map";
   if (f.space() == MemSpace::texture || f.space() == MemSpace::surface) return "needs a texture or a surface";
   if (m == "LDGMC") return "needs a multicast object of several GPUs";
-  if (m == "LDGSTS") return "asynchronous copy to shared memory";
-  if (in(m, {"PREEXIT", "ACQBULK", "PMTRIG", "IDE", "RPCMOV", "CSMTEST", "DEPBAR", "LDGDEPBAR", "CCTLL"}))
-    return "acts on the state of the machine, not on registers";
-  if (in(m, {"SCATTER", "BMMA", "VHMNMX"})) return "no compiler emits it and its operands are not known";
-  const sass::AluLayout layout = sass::alu_layout(sass::opcode13(w));
-  if (layout.s == sass::SourceS::constant_bindless)
-    for (const Slot& s : f.uses)
-      if (s.kind == SlotKind::alu_b || s.kind == SlotKind::alu_c || s.kind == SlotKind::alu_s)
-        return "a constant through a handle";
-  if (m == "ULDC" && in(fmt::format("{:#x}", sass::opcode13(w)), {"0x1ab9", "0x18b8"}))
-    return "a constant through a handle";
-  if (m == "LDC" && sass::opcode13(w) == 0x1582) return "a constant through a handle";
+  if (in(m, {"USETSHMSZ", "USETMAXREG"})) return "changes what the CTA holds of the SM";
+  if (in(m, {"BRA", "UBLKRED"})) return "tests/oracle has no word of it";
   return {};
 }
 
 // Why this word of a form that can be executed can not.
 std::string why_not_word(const Form& f, const RawInst& w) {
-  const bool global = f.space() == MemSpace::global || f.space() == MemSpace::generic ||
-                      f.mnemonic == "CCTL" || f.mnemonic == "QSPC";
-  if (global && get(w, 72, 72) == 0 && sass::opcode13(w) != 0x197e && sass::opcode13(w) != 0x197f)
-    return "a 32-bit global address: faults where addresses have 64 bits";
-  if (f.space() == MemSpace::local && (sass::opcode13(w) & 0x1000) != 0 && !has_descriptor(w))
-    return "a local address with a uniform register: leaves the frame";
   const std::string t = sass::print(sm90(), w, 0);
   const auto says = [&](std::string_view part) { return t.find(part) != std::string::npos; };
+  const bool atomic = f.kind() == sass::MemKind::atomic || f.kind() == sass::MemKind::reduction;
+  if (atomic && is_global_access(f) && (says(".CONSTANT") || says(".S64") || says("ADD.EF.128") || says("INC.EF.128")))
+    return "an atomic of a type or an order that there is not: an illegal instruction";
+  if (says(".U32.RELU") || says(".U16x2.RELU") || (says("F2IP.U8") && says("RELU")))
+    return "RELU of an unsigned value: an illegal instruction";
+  if (says("CCTL.C.") || says("CCTL.I.")) return "CCTL of the constant or instruction cache: an illegal instruction";
   if (says("BF16_V2") && (says(".FTZ") || says(".FMZ") || says(".SAT")))
     return "a modifier that BF16 does not have: an illegal instruction";
   if (says("HFMA2") && says(".F32")) return "HFMA2.F32: an illegal instruction";
-  if (global)
-    for (const Slot& s : f.uses)
-      if (s.kind == SlotKind::gpr && s.low == 24 && sass::slot_width(sm90(), w, s) == 1 && has_descriptor(w))
-        return "a 32-bit global address: faults where addresses have 64 bits";
   return {};
 }
 
 Class class_of(const Form& f, const RawInst& w) {
+  if (through_handle(f, w)) return Class::handle;
+  if (f.mnemonic.starts_with("SYNCS")) return Class::barrier;
+  if (f.mnemonic == "CCTLL") return Class::local;
+  if (f.cls == OpClass::gmma) return Class::group;
+  if (sass::opcode13(w) == uldc_of_memory) return Class::uniform;
   switch (f.space()) {
     case MemSpace::shared:
       return Class::shared;
     case MemSpace::local:
-      return Class::local;
+      return (sass::opcode13(w) & 0x1000) != 0 && !has_descriptor(w) ? Class::local_uniform : Class::local;
     case MemSpace::constant:
       return Class::constant;
     case MemSpace::global:
     case MemSpace::generic:
       break;
     default:
-      if (f.mnemonic != "CCTL" && f.mnemonic != "QSPC") return Class::plain;
+      if (!is_global_access(f)) return Class::plain;
   }
   bool descriptor = true;
   for (const Slot& s : f.uses)
     if (s.kind == SlotKind::ur && s.rule == WidthRule::desc && !has_descriptor(w)) descriptor = false;
+  if (is_low_access(f, w)) return descriptor ? Class::low : Class::low_uniform;
   return descriptor ? Class::vector64 : Class::uniform;
 }
 
@@ -133,6 +142,7 @@ class Mover {
 
   // Nothing when an operand has no room.
   bool move(Class c) {
+    class_ = c;
     put(w_, 124, 105, 0);
     for (const auto& slots : {std::span<const Slot>(form_.defs), std::span<const Slot>(form_.uses)})
       for (const Slot& s : slots) {
@@ -151,11 +161,15 @@ class Mover {
     const unsigned width = sass::slot_width(sm90(), w_, s);
     if (width == 0) return true;
     if (width > gpr_room(low)) return false;
-    if (get(w_, low + 7, low) != 255 || v_.all) put(w_, low + 7, low, gpr_at(low));
+    // Local addresses do not begin at 0; warpgroup MMA has its accumulator in one place.
+    const bool frame = class_ == Class::local_uniform && low == 24;
+    const bool accumulator = class_ == Class::group && low == 64;
+    if (get(w_, low + 7, low) != 255 || v_.all || frame) put(w_, low + 7, low, gpr_at(accumulator ? 16 : low));
     return true;
   }
   void ur(unsigned low) {
-    if (get(w_, low + 5, low) != 63 || v_.all) put(w_, low + 5, low, ur_at(low));
+    const bool memory = low == 24 && sass::opcode13(w_) == uldc_of_memory;
+    if (get(w_, low + 5, low) != 63 || v_.all) put(w_, low + 5, low, ur_at(memory ? 32 : low));
   }
   // Accesses keep predicates that they do not have: which of them hardware allows is not known.
   bool all_predicates() const {
@@ -181,7 +195,10 @@ class Mover {
         if (v_.immediate >= 0) put(w_, 63, 32, immediates[v_.immediate]);
         return true;
       case sass::SourceS::constant_bindless:
-        return false;
+        ur(32);
+        put(w_, 58, 54, 0);
+        put(w_, 53, 40, get(w_, 53, 40) % 4 * 4);
+        return true;
     }
     return false;
   }
@@ -250,9 +267,17 @@ class Mover {
     const uint16_t op = sass::opcode13(w_);
     switch (c) {
       case Class::plain:
+      case Class::copy:
+      case Class::control:
+      case Class::group:
+        return;
+      case Class::handle:
+        if (op == 0x1ab9 || op == 0x1582) put(w_, 58, 54, 0), put(w_, 53, 38, immediate_offset);
         return;
       case Class::vector64:
       case Class::uniform:
+      case Class::low:
+      case Class::low_uniform:
         if (op == 0x197e || op == 0x197f) return;
         if (op == 0x980 || op == 0x385)
           put(w_, 63, 32, immediate_offset);
@@ -260,9 +285,11 @@ class Mover {
           put(w_, 63, 40, immediate_offset);
         return;
       case Class::shared:
+      case Class::barrier:
         put(w_, 63, 40, shared_base + immediate_offset);
         return;
       case Class::local:
+      case Class::local_uniform:
         put(w_, 63, 40, immediate_offset);
         return;
       case Class::constant:
@@ -276,6 +303,7 @@ class Mover {
   RawInst w_;
   const Variant v_;
   const sass::AluLayout layout_;
+  Class class_ = Class::plain;
 };
 
 // `compiled`: how many of them, the first, come from compiled code.
@@ -299,6 +327,8 @@ bool reads_the_machine(const RawInst& w) {
   if (f == nullptr) return false;
   // .CAST swaps or does not where the values agree. [measured H200]
   if (sass::print(sm90(), w, 0).find(".CAST") != std::string::npos) return true;
+  // .TRYWAIT may wait; and the unit keeps barriers to itself for a while, so that loads see what was. [measured H200]
+  if (f->mnemonic.starts_with("SYNCS")) return true;
   return in(f->mnemonic, {"S2R", "S2UR", "CS2R", "LEPC", "ULEPC", "QSPC", "ELECT"});
 }
 
@@ -309,26 +339,50 @@ std::string form_name(const RawInst& w) {
   return fmt::format("{} {:#x}", f != nullptr ? f->mnemonic : "unknown", sass::opcode13(w));
 }
 
+// Words of an opcode that has no row: those of its form's other opcodes, or one with nothing but its operands.
+std::vector<RawInst> made_up(const Form& f, uint16_t opcode, const std::vector<RawInst>& rows) {
+  constexpr size_t most = 2;
+  std::vector<RawInst> like;
+  for (const RawInst& row : rows)
+    if (sass::find_form(sm90(), row) == &f) like.push_back(row);
+  if (like.empty()) like.push_back({});
+  std::vector<RawInst> made;
+  for (size_t k = 0; k < std::min(most, like.size()); ++k) {
+    RawInst w = like[k * (like.size() - 1) / std::max<size_t>(1, most - 1)];
+    put(w, 11, 0, opcode & 0xfff);
+    put(w, 91, 91, opcode >> 12);
+    put(w, 63, 32, 0);
+    made.push_back(w);
+  }
+  return made;
+}
+
 WordList word_list() {
   size_t compiled = 0;
   const std::vector<RawInst> rows = oracle_rows(compiled);
   WordList list;
   std::set<std::tuple<uint64_t, uint64_t, Class>> seen;
-  std::set<uint16_t> with_words;
+  std::set<uint16_t> own, with_words;
   std::set<std::pair<std::string, std::string>> refused;
   const auto refuse = [&](const RawInst& w, const std::string& why) {
     const std::string name = form_name(w);
     if (refused.emplace(name, why).second) list.not_checked.push_back({name, why});
   };
+  // False when it is a word already, or moving a register made another form of it.
+  const auto add = [&](const Form* f, const RawInst& w, Class c) {
+    if (sass::find_form(sm90(), w) != f) return;
+    if (seen.emplace(w.lo, w.hi, c).second) list.words.push_back({w, c});
+    with_words.insert(sass::opcode13(w));
+  };
+  for (const Word& w : own_words()) own.insert(sass::opcode13(w.inst));
   for (size_t number = 0; number < rows.size(); ++number) {
     const RawInst& row = rows[number];
     const Form* f = sass::find_form(sm90(), row);
     if (f == nullptr) continue;  // listed in tests/unit/sass/oracle_test.cc
-    if (const std::string why = why_not(*f, row); !why.empty()) {
-      refuse(row, why);
-      continue;
-    }
-    if (const std::string why = why_not_word(*f, row); !why.empty()) {
+    if (own.contains(sass::opcode13(row))) continue;
+    std::string why = why_not(*f);
+    if (why.empty()) why = why_not_word(*f, row);
+    if (!why.empty()) {
       refuse(row, why);
       continue;
     }
@@ -337,7 +391,7 @@ WordList word_list() {
     // Rows of compiled code and the first of each opcode come in all variants.
     const bool all = number < compiled || !with_words.contains(sass::opcode13(row));
     std::vector<Variant> wanted = {{}, {true, false, immediate && !all ? static_cast<int>(number % 3) : -1}};
-    if (all) {
+    if (all && f->cls != OpClass::gmma) {  // the lanes of a warpgroup act as one
       wanted.push_back({true, true, -1});
       for (int k = 0; immediate && k < 3; ++k) wanted.push_back({true, false, k});
     }
@@ -348,11 +402,21 @@ WordList word_list() {
         refuse(row, "more registers than the window has");
         continue;
       }
-      const RawInst w = m.word();
-      // Moving a register must not make another form of it.
-      if (sass::find_form(sm90(), w) != f) continue;
-      if (seen.emplace(w.lo, w.hi, c).second) list.words.push_back({w, c});
-      with_words.insert(sass::opcode13(w));
+      add(f, m.word(), c);
+    }
+  }
+  for (const Word& w : own_words()) add(sass::find_form(sm90(), w.inst), w.inst, w.cls);
+  for (const Form& f : sass::all_forms()) {
+    if ((f.archs & sass::g90) == 0) continue;
+    for (const uint16_t opcode : f.opcodes) {
+      if (opcode == 0) break;
+      if (with_words.contains(opcode)) continue;
+      for (const RawInst& w : made_up(f, opcode, rows)) {
+        if (!why_not(f).empty()) continue;
+        Mover m(f, w, {true, false, -1});
+        const Class c = class_of(f, w);
+        if (m.move(c)) add(&f, m.word(), c);
+      }
     }
   }
   list.forms_with_words = with_words.size();
@@ -362,12 +426,11 @@ WordList word_list() {
       if (opcode == 0) break;
       ++list.forms;
       if (with_words.contains(opcode)) continue;
-      const RawInst w{opcode & 0xfffu, static_cast<uint64_t>(opcode >> 12) << 27};
       const std::string name = fmt::format("{} {:#x}", f.mnemonic, opcode);
       if (std::none_of(list.not_checked.begin(), list.not_checked.end(),
                        [&](const NotChecked& n) { return n.form == name; }))
         list.not_checked.push_back(
-            {name, why_not(f, w).empty() ? "tests/oracle has no word of it" : why_not(f, w)});
+            {name, why_not(f).empty() ? "tests/oracle has no word of it" : why_not(f)});
     }
   }
   return list;

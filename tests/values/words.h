@@ -1,5 +1,5 @@
 // The instruction words under test: every word of sm_90 in tests/oracle/, with its operands moved into the
-// window of states.h.
+// window of states.h; those of own_words.h; and for opcodes without either, words made of what is known of the form.
 #pragma once
 
 #include <string>

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,17 +90,6 @@ Progress read_log(const fs::path& folder, size_t words) {
   return p;
 }
 
-pid_t start(const WorkOptions& o) {
-  const pid_t child = fork();
-  if (child != 0) return child;
-  std::vector<std::string> a = {"/proc/self/exe", "--worker", o.folder.string(), o.keep_results ? "1" : "0"};
-  std::vector<char*> argv;
-  for (std::string& s : a) argv.push_back(s.data());
-  argv.push_back(nullptr);
-  execv(argv[0], argv.data());
-  _exit(127);
-}
-
 void keep(std::ofstream& raw, uint32_t index, const std::vector<WarpState>& in,
           const std::vector<WarpState>& out, const DirectResult& direct) {
   std::vector<uint32_t> which;
@@ -119,6 +109,107 @@ void keep(std::ofstream& raw, uint32_t index, const std::vector<WarpState>& in,
   for (const uint32_t r : which)
     for (unsigned w = 0; w < kept_warps; ++w) put(out[w].row[r].data(), 128);
   raw.flush();
+}
+
+#ifndef XTRACE_VALUES_DRIVER
+int work(const WorkOptions&, const std::vector<Word>&) { return 3; }
+#else
+
+// Lines and kept results of one worker, from several threads.
+class Sink {
+ public:
+  Sink(const fs::path& folder, bool keep_results) : log_(log_of(folder), std::ios::app) {
+    if (keep_results)
+      raw_.emplace(folder / fmt::format("{}.raw", getpid()), std::ios::app | std::ios::binary);
+  }
+  void line(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    log_ << text << '\n' << std::flush;
+  }
+  void result(size_t index, const Word& w, const std::vector<WarpState>& in,
+              const std::vector<WarpState>& out) {
+    const Measured m = evaluate(in, out);
+    if (raw_) {
+      const DirectResult direct = run_direct(w, in);
+      if (!direct.refused.empty() || digest(direct.states) != m.digest) {
+        const std::lock_guard lock(mutex_);
+        keep(*raw_, static_cast<uint32_t>(index), in, out, direct);
+      }
+    }
+    line(fmt::format("{} ok {}", index, to_line(m)));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::ofstream log_;
+  std::optional<std::ofstream> raw_;
+};
+
+// One process; its exit status.
+int work(const WorkOptions& o, const std::vector<Word>& words) {
+  // States are megabytes each and short-lived: keep their pages.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
+  const fs::path folder = o.folder;
+  replay::DriverOptions options;
+  options.watchdog_seconds = 3;
+  auto backend = replay::make_driver_backend(options);
+  if (!backend) {
+    fmt::print(stderr, "{}\n", backend.error().to_string());
+    return backend.error().kind == ErrorKind::environment ? 3 : 1;
+  }
+  Runner runner(**backend);
+  const int turn = open((folder / "turn").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+  if (turn < 0 || flock(turn, LOCK_EX) != 0) return 1;
+  const Progress before = read_log(folder, words.size());
+  Sink sink(folder, o.keep_results);
+  sink.line(fmt::format("holder {}", getpid()));
+  if (before.open) sink.line(fmt::format("{} fault the process ended there", *before.open));
+
+  const unsigned most = std::max(2u, std::thread::hardware_concurrency());
+  std::deque<std::future<void>> running;
+  std::vector<size_t> todo;
+  for (size_t i = 0; i < words.size(); ++i)
+    if (i != before.open && before.outcomes[i].kind == Outcome::Kind::not_reached) todo.push_back(i);
+  for (size_t first = 0, end = 0; first < todo.size(); first = end) {
+    std::vector<Word> group;
+    while (end < todo.size() && group.size() < Frame::slots && words[todo[end]].cls == words[todo[first]].cls)
+      group.push_back(words[todo[end++]]);
+    if (const Status s = runner.load(group); !s) {
+      running.clear();
+      for (size_t slot = 0; slot < group.size(); ++slot)
+        sink.line(fmt::format("{} fault {}", todo[first + slot], s.error().message));
+      return 1;
+    }
+    for (size_t slot = 0; slot < group.size(); ++slot) {
+      const size_t i = todo[first + slot];
+      const Word& w = words[i];
+      sink.line(fmt::format("{} begin", i));
+      auto out = runner.run(slot);
+      if (!out) {
+        running.clear();  // waits for all
+        sink.line(fmt::format("{} fault {}", i, out.error().message));
+        _exit(2);  // the context is lost: no tidy end
+      }
+      if (running.size() >= most) running.pop_front();
+      const std::vector<WarpState>& in = runner.inputs(w.cls);
+      running.push_back(std::async(std::launch::async, [&sink, &w, &in, i, states = std::move(*out)] {
+        sink.result(i, w, in, states);
+      }));
+    }
+  }
+  running.clear();
+  return 0;
+}
+#endif
+
+pid_t start(const WorkOptions& o, const std::vector<Word>& words) {
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    _exit(work(o, words));
+  }
+  return child;
 }
 
 }  // namespace
@@ -163,6 +254,7 @@ Result<std::vector<Outcome>> measure_all(const std::vector<Word>& words, const W
     for (const Word& w : words)
       out << fmt::format("{:x} {:x} {:x}\n", w.inst.lo, w.inst.hi, static_cast<unsigned>(w.cls));
   }
+  XT_TRY_STATUS(Runner::warm_up());
   std::vector<pid_t> children(o.processes, -1);
   uintmax_t size = 0;
   Clock::time_point progress = Clock::now();
@@ -170,7 +262,7 @@ Result<std::vector<Outcome>> measure_all(const std::vector<Word>& words, const W
   unsigned idle_ends = 0;  // ends in a row without progress
   while (!done && !no_device && seconds_since(begin) < o.seconds) {
     for (pid_t& child : children) {
-      if (child < 0) child = start(o);
+      if (child < 0) child = start(o, words);
       int status = 0;
       if (waitpid(child, &status, WNOHANG) == 0) continue;
       child = -1;
@@ -199,102 +291,5 @@ Result<std::vector<Outcome>> measure_all(const std::vector<Word>& words, const W
   if (no_device) return environment("no device to measure on");
   return read_log(o.folder, words.size()).outcomes;
 }
-
-#ifndef XTRACE_VALUES_DRIVER
-int worker_main(const std::vector<std::string>&) { return 3; }
-#else
-namespace {
-
-// Lines and kept results of one worker, from several threads.
-class Sink {
- public:
-  Sink(const fs::path& folder, bool keep_results) : log_(log_of(folder), std::ios::app) {
-    if (keep_results)
-      raw_.emplace(folder / fmt::format("{}.raw", getpid()), std::ios::app | std::ios::binary);
-  }
-  void line(const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    log_ << text << '\n' << std::flush;
-  }
-  void result(size_t index, const Word& w, const std::vector<WarpState>& in,
-              const std::vector<WarpState>& out) {
-    const Measured m = evaluate(in, out);
-    if (raw_) {
-      const DirectResult direct = run_direct(w, in);
-      if (!direct.refused.empty() || digest(direct.states) != m.digest) {
-        const std::lock_guard lock(mutex_);
-        keep(*raw_, static_cast<uint32_t>(index), in, out, direct);
-      }
-    }
-    line(fmt::format("{} ok {}", index, to_line(m)));
-  }
-
- private:
-  std::mutex mutex_;
-  std::ofstream log_;
-  std::optional<std::ofstream> raw_;
-};
-
-}  // namespace
-
-int worker_main(const std::vector<std::string>& a) {
-  // States are megabytes each and short-lived: keep their pages.
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
-  const fs::path folder = a.at(1);
-  const std::vector<Word> words = read_words(folder);
-  replay::DriverOptions options;
-  options.watchdog_seconds = 3;
-  auto backend = replay::make_driver_backend(options);
-  if (!backend) {
-    fmt::print(stderr, "{}\n", backend.error().to_string());
-    return backend.error().kind == ErrorKind::environment ? 3 : 1;
-  }
-  Runner runner(**backend);
-  if (const Status s = runner.warm_up(); !s) {
-    fmt::print(stderr, "{}\n", s.error().to_string());
-    return 1;
-  }
-  const int turn = open((folder / "turn").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-  if (turn < 0 || flock(turn, LOCK_EX) != 0) return 1;
-  const Progress before = read_log(folder, words.size());
-  Sink sink(folder, a.at(2) == "1");
-  sink.line(fmt::format("holder {}", getpid()));
-  if (before.open) sink.line(fmt::format("{} fault the process ended there", *before.open));
-
-  const unsigned most = std::max(2u, std::thread::hardware_concurrency());
-  std::deque<std::future<void>> running;
-  std::vector<size_t> todo;
-  for (size_t i = 0; i < words.size(); ++i)
-    if (i != before.open && before.outcomes[i].kind == Outcome::Kind::not_reached) todo.push_back(i);
-  for (size_t first = 0, end = 0; first < todo.size(); first = end) {
-    std::vector<Word> group;
-    while (end < todo.size() && group.size() < Frame::slots && words[todo[end]].cls == words[todo[first]].cls)
-      group.push_back(words[todo[end++]]);
-    if (const Status s = runner.load(group); !s) {
-      fmt::print(stderr, "{}\n", s.error().to_string());
-      return 1;
-    }
-    for (size_t slot = 0; slot < group.size(); ++slot) {
-      const size_t i = todo[first + slot];
-      const Word& w = words[i];
-      sink.line(fmt::format("{} begin", i));
-      auto out = runner.run(slot);
-      if (!out) {
-        running.clear();  // waits for all
-        sink.line(fmt::format("{} fault {}", i, out.error().message));
-        _exit(2);  // the context is lost: no tidy end
-      }
-      if (running.size() >= most) running.pop_front();
-      const std::vector<WarpState>& in = runner.inputs(w.cls);
-      running.push_back(std::async(std::launch::async, [&sink, &w, &in, i, states = std::move(*out)] {
-        sink.result(i, w, in, states);
-      }));
-    }
-  }
-  running.clear();
-  return 0;
-}
-#endif
 
 }  // namespace xtrace::values

@@ -1,7 +1,7 @@
-// Measures many words on the GPU. Each word may end its process (a fault takes the context with it) or hang
-// it, so the work is done by processes of this same program. One at a time holds the GPU; the others stand
-// by, ready, and the next one goes on behind the word that ended its predecessor. Results are evaluated on
-// all processors meanwhile.
+// Measures many words on the GPU. Each word may end its process (a fault takes the context with it) or hang it, so the work is
+// done by processes forked from this one, which must not have a context of its own. One at a time holds the GPU; the others
+// stand by, ready, and the next one goes on behind the word that ended its predecessor. Results are evaluated on all
+// processors meanwhile.
 #pragma once
 
 #include <filesystem>
@@ -27,9 +27,6 @@ struct WorkOptions {
 };
 // Parallel to `words`. bad_input or environment when no process could do anything.
 Result<std::vector<Outcome>> measure_all(const std::vector<Word>& words, const WorkOptions& options);
-
-// The other face: "--worker FOLDER KEEP", the words in FOLDER/words; exit status.
-int worker_main(const std::vector<std::string>& arguments);
 
 // The words of a folder of measure_all().
 std::vector<Word> read_words(const std::filesystem::path& folder);

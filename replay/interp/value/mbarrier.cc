@@ -15,14 +15,14 @@ int64_t count(uint64_t field) { return static_cast<int64_t>(-field & count_mask)
 
 bool change(uint64_t& state, const MbarrierChange& by) {
   int64_t pending = count(state >> 43) - by.arrivals, expected = count(state >> 1) - by.dropped;
-  const int64_t bytes = sign_extend(state >> 22 & 0x1fffff, 21) + by.bytes;
+  const int64_t bytes = by.bytes - sign_extend(state >> 21 & 0x1fffff, 21);
   if (pending < 0 || pending > most || expected < 0 || bytes < -most || bytes > most) return false;
   bool odd = parity(state);
   if (pending == 0 && bytes == 0) {
     odd = !odd;
     pending = expected;
   }
-  state = uint64_t{odd} << 63 | encoded(pending) << 43 | (static_cast<uint64_t>(bytes) & 0x1fffff) << 22 |
+  state = uint64_t{odd} << 63 | encoded(pending) << 43 | (static_cast<uint64_t>(-bytes) & 0x1fffff) << 21 |
           encoded(expected) << 1;
   return true;
 }

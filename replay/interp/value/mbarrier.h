@@ -2,7 +2,7 @@
 //
 //   63      parity of the phase under way
 //   62:43   arrivals that it lacks, as 2^20 - n       [ptxas 13: mbarrier.pending_count]
-//   42:22   bytes that copies still have to bring     [guess: nothing but the barrier reads them]
+//   41:21   bytes that copies still have to bring, as 2^21 - n         [measured H200]
 //   20:1    arrivals of a phase, as 2^20 - n          [ptxas 13: mbarrier.init writes n to both places]
 //
 // A phase is over when it lacks neither arrivals nor bytes; the next one then begins. [PTX ISA: mbarrier]
