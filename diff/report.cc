@@ -106,6 +106,28 @@ Json json_of(const TimingConditions& t) {
                            {"rounds", t.clean_again.rounds}}}};
 }
 
+Json json_of(const Shares& s) {
+  return {{"of", s.of}, {"within_2", s.within_2}, {"within_5", s.within_5}, {"within_10", s.within_10}};
+}
+
+Json json_of(const IntervalFidelity& f) {
+  Json rows = Json::array();
+  for (const IntervalRow& r : f.rows)
+    rows.push_back({{"pc", r.pc},
+                    {"cycles", r.cycles},
+                    {"error", r.error},
+                    {"converged", r.converged},
+                    {"measured", r.measured},
+                    {"dense", r.dense ? Json(*r.dense) : Json(nullptr)}});
+  const bool sums = f.lifetime_cycles > 0;
+  return {{"sites", rows},
+          {"error_bars", json_of(error_bars(f))},
+          {"table", json_of(of_table(f))},
+          {"dense", json_of(of_dense(f))},
+          {"sum_cycles", sums ? Json(f.sum_cycles) : Json(nullptr)},
+          {"lifetime_cycles", sums ? Json(f.lifetime_cycles) : Json(nullptr)}};
+}
+
 Json json_of(const ConfigReport& c) {
   Json o;
   o["probe"] = c.probe;
@@ -152,6 +174,7 @@ Json json_of(const ConfigReport& c) {
                   {"trace_bytes", s.trace_bytes},
                   {"kernel_bytes", s.kernel_bytes}};
   }
+  o["intervals"] = c.intervals ? json_of(*c.intervals) : Json(nullptr);
   o["records"] = c.records;
   o["losses"] = Json::array();
   for (const LossCount& l : c.losses)
@@ -225,6 +248,8 @@ std::string render_text(const ReplayReport& r) {
       append_wrapped(out, fmt::format("    {} ", sign[static_cast<size_t>(reason.info().effect)]), "        ",
                      text);
     }
+    if (c.intervals && !c.intervals->rows.empty())
+      append_wrapped(out, "      ", "        ", "intervals: " + text_of(*c.intervals));
     for (const LossCount& l : c.losses)
       append_wrapped(out, "    ! ", "        ",
                      fmt::format("{} {}: {} times, {}", l.severity, l.name, l.count, human_bytes(l.bytes)));

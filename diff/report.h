@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "diff/interval_fidelity.h"
 #include "diff/verdict.h"
 
 namespace xtrace::diff {
@@ -33,6 +34,7 @@ struct ConfigReport {
   std::optional<SemanticEvidence> semantics;
   std::optional<TimingEvidence> timing;
   std::optional<SpatialEvidence> space;
+  std::optional<IntervalFidelity> intervals;  // pair
   double microseconds = 0;  // median; 0 = not measured
   uint64_t records = 0;
   std::vector<LossCount> losses;

@@ -18,7 +18,7 @@ struct Flags {
   std::vector<std::string> samples, places;
   bool compare = false, quiet = false;
   double budget = 1.05, watchdog = 10, time_limit = 10;
-  uint64_t clean = 3, rounds = 50, processes = 5, seed = 1, pair_sites = 512, max_slices = 2'000'000, device = 0;
+  uint64_t clean = 3, rounds = 50, processes = 5, seed = 1, pair_sites = 512, interval_sites = 16, max_slices = 2'000'000, device = 0;
 };
 
 Result<ReplayOptions> options_of(const Flags& f) {
@@ -46,6 +46,7 @@ Result<ReplayOptions> options_of(const Flags& f) {
   o.time_limit_seconds = f.time_limit;
   o.seed = static_cast<uint32_t>(f.seed);
   o.pair_sites = static_cast<uint32_t>(f.pair_sites);
+  o.interval_sites = static_cast<uint32_t>(f.interval_sites);
   o.max_slices = f.max_slices;
   o.watchdog_seconds = f.watchdog;
   o.device = static_cast<int>(f.device);
@@ -128,6 +129,8 @@ int run_replay(int argc, char** argv) {
   line.option("--time-limit", f.time_limit, "seconds for timing a launch that stays undecided (default: 10)");
   line.option("--seed", f.seed, "of the sampling and of the order of timing (default: 1)");
   line.option("--pair-sites", f.pair_sites, "most instructions that the pair probe rotates over (default: 512)");
+  line.option("--interval-sites", f.interval_sites,
+              "pair: instructions measured at several sampling rates, for error bars of intervals (default: 16)");
   line.option("--max-slices", f.max_slices, "most slices of a Perfetto timeline (default: 2000000)");
   line.option("--watchdog", f.watchdog, "seconds after which a launch counts as hung (default: 10)");
   line.option("--backend", f.backend,

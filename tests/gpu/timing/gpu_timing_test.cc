@@ -13,6 +13,7 @@
 #include "replay/driver/driver_backend.h"
 #include "tests/gpu/timing/cubins.h"
 #include "tests/gpu/timing/launches.h"
+#include "tools/xtrace/replay/launch_replay.h"
 #include "tools/xtrace/replay/measurement.h"
 #include "tools/xtrace/replay/message.h"
 #include "trace/clock_fit.h"
@@ -204,6 +205,60 @@ TEST_F(GpuTiming, NoEffectBeforeItsCause) {
   EXPECT_LT(fit->residual(), 100);
   EXPECT_EQ(backwards, 0);
   EXPECT_EQ(sms.size(), replay::ring_ctas);
+}
+
+// Stretches of a kernel that times itself: the intervals of their instructions, each extrapolated, add up to the kernel's own.
+TEST_F(GpuTiming, IntervalsAddUpToWhatTheKernelMeasuresItself) {
+  const LaunchImage launch = replay::timed_launch(TimedLaunch::known);
+  ASSERT_OK(backend_->prepare(launch));
+  const auto clean = backend_->load(launch.code);
+  ASSERT_OK(clean);
+  constexpr unsigned stretches = replay::known_stretches;
+  std::vector<double> truth(stretches);
+  constexpr int launches = 20;
+  for (int k = 0; k < launches; ++k) {
+    ASSERT_OK(backend_->restore(*clean, replay::RestoreScope::all));
+    ASSERT_TRUE(backend_->run(*clean)->completed);
+    const Bytes bytes = backend_->read_region(*clean, 2).value();
+    const auto* words = reinterpret_cast<const uint32_t*>(bytes.data());
+    for (unsigned w = 0; w < replay::known_warps; ++w)
+      for (unsigned s = 0; s < stretches; ++s) truth[s] += words[8 * w + s] / (1.0 * launches * replay::known_warps);
+  }
+  ASSERT_OK(backend_->finish());
+
+  // The kernel's own clock reads part its code into the stretches.
+  const auto splicer = instrument::Splicer::create(launch.code, launch.record.kernel, {launch.record.grid, launch.record.block});
+  ASSERT_OK(splicer);
+  std::vector<uint32_t> clocks;
+  for (const auto& i : splicer->instructions())
+    if (splicer->text(i.pc).find("SR_CLOCKLO") != std::string::npos) clocks.push_back(i.pc.value);
+  ASSERT_EQ(clocks.size(), stretches + 1);
+
+  options_.probes = {instrument::ProbeKind::pair, instrument::ProbeKind::inst};
+  options_.samples = {{}};
+  options_.quiet = true;
+  options_.interval_sites = 1000;
+  const auto report = replay_launch(*backend_, launch, options_);
+  ASSERT_OK(report);
+  const diff::IntervalFidelity& f = *report->configs[0].intervals;
+  std::printf("intervals: %s\n", diff::text_of(f).c_str());
+  const char* names[stretches] = {"24 dependent FFMA", "6 loads from shared memory", "6 loads from the L1", "6 loads from the L2",
+                                  "barrier"};
+  for (unsigned s = 0; s < stretches; ++s) {
+    double sum = 0, error = 0, dense = 0;
+    uint32_t sites = 0;
+    for (const diff::IntervalRow& r : f.rows) {
+      if (r.pc < clocks[s] || r.pc >= clocks[s + 1]) continue;
+      sum += r.cycles;
+      error += r.error * r.error;
+      dense += r.dense.value_or(0);
+      ++sites;
+    }
+    const uint32_t all = (clocks[s + 1] - clocks[s]) / 16;
+    std::printf("%s: %.1f cycles by itself, %.1f +- %.1f by %u of %u intervals, %.1f in the dense trace\n", names[s], truth[s], sum,
+                std::sqrt(error), sites, all, dense);
+    if (sites == all) EXPECT_NEAR(sum, truth[s], std::max(0.05 * truth[s], std::sqrt(error)));
+  }
 }
 
 void write_samples(const std::string& folder, const char* name, const Measured& m) {

@@ -51,10 +51,21 @@ LaunchImage timed_launch(TimedLaunch which) {
     case TimedLaunch::two_modes: launch = make("two_modes", 528, 128, {floats, 4096}, 400); break;
     case TimedLaunch::drifting: launch = make("drifting", 528, 128, {floats, 4096}, 400); break;
     case TimedLaunch::burn: launch = make("burn", 528, 256, {2 * floats}, 60'000); break;
+    case TimedLaunch::known:
+      launch = make("known", known_ctas, 64, {1024, 4 << 18, known_warps * 32}, 0);
+      break;
     case TimedLaunch::ring:
       launch = make("ring", ring_ctas, 32, {4096, ring_hops * sizeof(Hop)}, ring_hops);
       launch.record.dynamic_shared_bytes = 200 << 10;   // one CTA an SM
       break;
+  }
+  if (which == TimedLaunch::known) {
+    const auto fill = [&](size_t region, uint32_t words, uint32_t step) {
+      auto* p = reinterpret_cast<uint32_t*>(launch.before[region].data());
+      for (uint32_t i = 0; i < words; ++i) p[i] = (i + step) % words;
+    };
+    fill(0, 256, 1);
+    fill(1, 1 << 18, 32);
   }
   launch.record.ordinal = static_cast<uint64_t>(which);
   return launch;

@@ -89,6 +89,7 @@ class LaunchReplay {
     XT_TRY_STATUS(instrumented());
     describe_clean();
     XT_TRY_STATUS(time());
+    add_dense_intervals();
     judge();
     XT_TRY_STATUS(emit());
     for (const std::string& note : backend_.notes()) warn(note);
@@ -112,6 +113,7 @@ class LaunchReplay {
   Result<std::unique_ptr<ProbeRun>> run_probe(LaunchContext& c, ProbeKind probe, Sample sample, const Counts& counts);
   void warn_of_clocks(const TraceRun& run, const Counts& counts, const std::string& probe);
   Status time();
+  void add_dense_intervals();
   void judge();
   Status emit();
   Status emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config);
@@ -313,6 +315,7 @@ Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
   config.timing = rotation->timing;
   config.space = rotation->space;
   config.space->trace_bytes = rotation->sites == 0 ? 0 : rotation->bytes / rotation->sites;   // of one replay
+  config.intervals = std::move(rotation->intervals);
   config.microseconds = rotation->median_microseconds;
   config.records = rotation->records;
   config.losses = losses_of(rotation->losses);
@@ -365,6 +368,19 @@ Status LaunchReplay::time() {
     config.microseconds = measured.stats.variants[i].samples.median;
   }
   return {};
+}
+
+// What the trace of every instruction says of the intervals that pair extrapolated.
+void LaunchReplay::add_dense_intervals() {
+  for (const Run& run : runs_) {
+    const auto* dense = dynamic_cast<const TraceRun*>(run.probe.get());
+    if (dense == nullptr || dense->kind != trace::TraceKind::inst || report_.configs[run.config].sample != Sample{}.text()) continue;
+    for (const trace::Aggregate::Instruction& i : dense->aggregate->instructions())
+      for (const Pairs& p : pairs_)
+        for (diff::IntervalRow& row : report_.configs[p.config].intervals->rows)
+          if (row.pc == i.pc && i.ungraded.count() != 0)
+            row.dense = std::max(0.0, i.ungraded.mean() - static_cast<double>(trace::clock_read_cycles));
+  }
 }
 
 void LaunchReplay::judge() {

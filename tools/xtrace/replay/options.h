@@ -37,6 +37,7 @@ struct ReplayOptions {
   uint32_t processes = 5;            // that time a launch, this one included
   double time_limit_seconds = 10;    // for timing a launch; a round that was begun is ended
   uint32_t pair_sites = 512;         // most sites of the pair rotation
+  uint32_t interval_sites = 16;      // of them measured at several sampling rates
   uint64_t max_slices = 2'000'000;
   double watchdog_seconds = 10;
   int device = 0;

@@ -5,6 +5,7 @@
 
 #include "base/progress.h"
 #include "tools/xtrace/replay/measurement.h"
+#include "trace/interval_estimate.h"
 
 namespace xtrace::cli {
 namespace {
@@ -61,24 +62,99 @@ class Rotation {
            TraceBuffer& buffer, PairRotation& out)
       : c_(c), counts_(counts), options_(options), clean_(clean), buffer_(buffer), out_(out) {}
 
-  Status measure(uint32_t pc) {
-    auto spliced = splice(pc);
+  struct Rate {
+    uint32_t one_in, seed;
+  };
+
+  // Into `times` as well as into the rotation's; nothing where the site is refused.
+  Status measure(uint32_t pc) { return measure(pc, {out_.one_in, options_.seed}, out_.times); }
+  Status measure(uint32_t pc, const Rate& rate, trace::GradedTimes& times) {
+    auto spliced = splice(pc, rate);
     if (!spliced) {
       if (spliced.error().kind == ErrorKind::internal) return tl::make_unexpected(spliced.error());
       out_.refused[pc] = spliced.error().message;
       return {};
     }
-    ++out_.sites;
+    out_.sites += &times == &out_.times;
     return with_module(c_.backend, spliced->cubin, [&](replay::ModuleHandle module) -> Status {
       XT_TRY(const replay::Resources probed, c_.backend.resources(module));
       XT_TRY_STATUS(buffer_.clear(false));
       XT_TRY_STATUS(run_restored(c_.backend, module));
       if (options_.compare) XT_TRY_STATUS(compare_now(c_, module, out_.semantics));
-      XT_TRY_STATUS(decode(*spliced, pc));
+      XT_TRY_STATUS(decode(*spliced, pc, times));
       const diff::SpatialEvidence space = space_of(c_, spliced->report, clean_, probed, site_bytes_);
       const bool worse = space.registers_after > out_.space.registers_after ||
                          space.code_bytes_after > out_.space.code_bytes_after;
       if (worse) out_.space = space;
+      return {};
+    });
+  }
+
+  // Some sites, spread evenly, at ever sparser rates: other CTAs each time where all have slots, twice each.
+  Status extrapolate(const std::vector<uint32_t>& pcs) {
+    std::vector<uint32_t> measured;
+    for (uint32_t pc : pcs)
+      if (out_.times.all().contains({pc, out_.one_in})) measured.push_back(pc);
+    const size_t wanted = std::min<size_t>(options_.interval_sites, measured.size());
+    for (size_t k = 0; k < wanted; ++k) {
+      const uint32_t pc = measured[k * measured.size() / wanted];
+      const double at_first = out_.times.all().at({pc, out_.one_in}).cycles.mean();
+      std::vector<trace::RateMean> means{{out_.one_in, at_first, out_.times.all().at({pc, out_.one_in}).cycles.count()}};
+      for (uint32_t sparser : {1, 4, 16})
+        for (uint32_t again : {1, 2}) {
+          const Rate rate{out_.one_in * sparser, options_.seed + (out_.one_in == 1 ? 7919 * again : 0)};
+          trace::GradedTimes times;
+          XT_TRY_STATUS(measure(pc, rate, times));
+          const auto found = times.all().find({pc, rate.one_in});
+          if (found != times.all().end())
+            means.push_back({rate.one_in, found->second.cycles.mean(), found->second.cycles.count()});
+        }
+      if (const auto e = trace::estimate_interval(means))
+        out_.intervals.rows.push_back({pc, e->cycles, e->error, e->converged, at_first, {}});
+    }
+    return {};
+  }
+
+  // The sum of all intervals of an average warp against its time from start to exit, of which a replay with one site in slots
+  // that wrap tells both clocks. Only where every executed instruction has its interval, and no lanes part.
+  Status add_up(const std::vector<uint32_t>& pcs) {
+    if (!counts_.stable || out_.one_in != 1 || out_.sites_left_out != 0 || pcs.empty()) return {};
+    double sum = 0;
+    for (size_t b = 0; b < counts_.blocks.size(); ++b) {
+      const wire::BlockCount& n = counts_.blocks[b];
+      if (n.warps == 0) continue;
+      if (n.lanes != 32 * n.warps) return {};
+      const wire::Block& block = c_.splicer.blocks()[b];
+      for (uint32_t i = 0; i < block.instructions; ++i) {
+        const auto found = out_.times.all().find({block.first_pc + i * trace::inst_bytes, 1});
+        const bool last = block.exits && i + 1 == block.instructions;
+        if (found != out_.times.all().end() && found->second.cycles.count() != 0)
+          sum += found->second.cycles.mean() * static_cast<double>(n.warps);
+        else if (!last)
+          return {};
+      }
+    }
+    XT_TRY(const auto buffer,
+           TraceBuffer::create(c_.backend, slot_bytes(c_, counts_, 1, options_.seed),
+                               c_.splicer.largest_record(instrument::ProbeKind::pair), true));
+    XT_TRY(const instrument::Spliced spliced,
+           c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pcs[0]}}, 1, options_.seed, {}, {}}, buffer->layout()));
+    return with_module(c_.backend, spliced.cubin, [&](replay::ModuleHandle module) -> Status {
+      XT_TRY_STATUS(buffer->clear(true));
+      XT_TRY_STATUS(run_restored(c_.backend, module));
+      XT_TRY(const trace::RecordView view, buffer->view(spliced.map));
+      double lifetime = 0;
+      uint64_t warps = 0;
+      XT_TRY_STATUS(trace::decode(view.map, trace::TraceKind::pair, view.headers, view.read, {view.table, false, {}},
+                                  [&](const trace::WarpTrace& t) -> Status {
+                                    if (!t.exited) return {};
+                                    lifetime += static_cast<double>(t.exit_clock - t.start_clock);
+                                    ++warps;
+                                    return {};
+                                  }));
+      if (warps == 0) return {};
+      out_.intervals.lifetime_cycles = lifetime / static_cast<double>(warps);
+      out_.intervals.sum_cycles = sum / static_cast<double>(warps);
       return {};
     });
   }
@@ -92,7 +168,7 @@ class Rotation {
     std::vector<Bytes> cubins;
     const size_t step = std::max<size_t>(1, pcs.size() / timed_sites);
     for (size_t i = step / 2; i < pcs.size(); i += step) {
-      auto spliced = splice(pcs[i]);
+      auto spliced = splice(pcs[i], {out_.one_in, options_.seed});
       if (!spliced) continue;
       cubins.push_back(std::move(spliced->cubin));
       XT_TRY(const replay::ModuleHandle module, c_.backend.load(cubins.back()));
@@ -111,18 +187,18 @@ class Rotation {
   }
 
  private:
-  Result<instrument::Spliced> splice(uint32_t pc) {
-    return c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pc}}, out_.one_in, options_.seed, counts_.full(), {}}, buffer_.layout());
+  Result<instrument::Spliced> splice(uint32_t pc, const Rate& rate) {
+    return c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pc}}, rate.one_in, rate.seed, counts_.full(), {}}, buffer_.layout());
   }
 
-  Status decode(const instrument::Spliced& spliced, uint32_t pc) {
+  Status decode(const instrument::Spliced& spliced, uint32_t pc, trace::GradedTimes& times) {
     XT_TRY(const trace::RecordView view, buffer_.view(spliced.map));
     uint64_t begun = 0, with_other_count = 0;
     trace::DecodeOptions options{view.table, false, {}};
     XT_TRY(const trace::DecodeSummary summary,
            trace::decode(view.map, trace::TraceKind::pair, view.headers, view.read, options,
                          [&](const trace::WarpTrace& t) -> Status {
-                           out_.times.add(spliced.map, t);
+                           times.add(spliced.map, t);
                            for (wire::RecordKind k : t.kind) begun += k != wire::RecordKind::edge_end;
                            return {};
                          }));
@@ -131,7 +207,7 @@ class Rotation {
     out_.bytes += site_bytes_;
     out_.losses.merge(summary.losses);
     // Every execution of the instruction must have left its record: the block's own counter says how many.
-    if (out_.one_in == 1 && counts_.stable) {
+    if (spliced.map.layout.one_in == 1 && counts_.stable) {
       for (size_t b = 0; b < c_.splicer.blocks().size(); ++b) {
         const wire::Block& block = c_.splicer.blocks()[b];
         const uint32_t end = block.first_pc + block.instructions * trace::inst_bytes;
@@ -180,6 +256,10 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
   for (uint32_t pc : sites.pcs) {
     XT_TRY_STATUS(rotation.measure(pc));
     progress.advance(1, fmt::format("{:#x}", pc));
+  }
+  if (c.backend.info().measures_time) {
+    XT_TRY_STATUS(rotation.extrapolate(sites.pcs));
+    XT_TRY_STATUS(rotation.add_up(sites.pcs));
   }
   add_clean_facts(c, out.semantics);
   out.semantics.lost = out.losses.count(trace::LossSeverity::lost);

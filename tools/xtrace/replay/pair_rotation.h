@@ -21,6 +21,7 @@ struct PairRotation {
   diff::SpatialEvidence space;
   std::optional<diff::TimingEvidence> timing;   // of the median site
   std::vector<std::string> warnings;
+  diff::IntervalFidelity intervals;             // without the dense trace's
   double median_microseconds = 0;
   double seconds = 0;                           // what the rotation took
 };
