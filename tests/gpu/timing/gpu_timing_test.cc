@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "instrument/instrument.h"
 #include "replay/driver/driver_backend.h"
 #include "tests/gpu/timing/cubins.h"
 #include "tests/gpu/timing/launches.h"
@@ -220,9 +221,9 @@ TEST_F(GpuTiming, IntervalsAddUpToWhatTheKernelMeasuresItself) {
     ASSERT_OK(backend_->restore(*clean, replay::RestoreScope::all));
     ASSERT_TRUE(backend_->run(*clean)->completed);
     const Bytes bytes = backend_->read_region(*clean, 2).value();
-    const auto* words = reinterpret_cast<const uint32_t*>(bytes.data());
+    const auto* words = reinterpret_cast<const uint64_t*>(bytes.data());
     for (unsigned w = 0; w < replay::known_warps; ++w)
-      for (unsigned s = 0; s < stretches; ++s) truth[s] += words[8 * w + s] / (1.0 * launches * replay::known_warps);
+      for (unsigned s = 0; s < stretches; ++s) truth[s] += static_cast<double>(words[8 * w + s]) / (1.0 * launches * replay::known_warps);
   }
   ASSERT_OK(backend_->finish());
 

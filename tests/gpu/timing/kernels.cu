@@ -89,21 +89,21 @@ extern "C" __global__ void ring(volatile unsigned* turn, Hop* hops, unsigned n) 
   }
 }
 
-__device__ unsigned clock_now() {
+__device__ unsigned long long clock_now() {
   unsigned long long c;
   asm volatile("mov.u64 %0, %%clock64;" : "=l"(c)::"memory");
-  return static_cast<unsigned>(c);
+  return c;
 }
 
 // Stretches that the kernel times itself, with clocks of its own: dependent arithmetic, and chases through shared memory, the
 // L1, the L2; then a barrier at which every other warp is late. Straight code, so that each instruction has one interval.
 // `near` and `far` hold their own index plus one step, round and round.
 constexpr unsigned stretches = 5, near_words = 256;
-extern "C" __global__ void known(const unsigned* near, const unsigned* far, unsigned* out) {
+extern "C" __global__ void known(const unsigned* near, const unsigned* far, unsigned long long* out, unsigned) {
   __shared__ unsigned ring[near_words];
   for (unsigned i = threadIdx.x; i < near_words; i += blockDim.x) ring[i] = near[i];
   __syncthreads();
-  unsigned t[stretches + 1];
+  unsigned long long t[stretches + 1];
   float x = static_cast<float>(near[threadIdx.x & 31]);
   unsigned s = near[0], l = near[1], g = blockIdx.x * 1024;
 #pragma unroll

@@ -52,7 +52,7 @@ LaunchImage timed_launch(TimedLaunch which) {
     case TimedLaunch::drifting: launch = make("drifting", 528, 128, {floats, 4096}, 400); break;
     case TimedLaunch::burn: launch = make("burn", 528, 256, {2 * floats}, 60'000); break;
     case TimedLaunch::known:
-      launch = make("known", known_ctas, 64, {1024, 4 << 18, known_warps * 32}, 0);
+      launch = make("known", known_ctas, 64, {1024, 4 << 18, known_warps * 64}, 0);
       break;
     case TimedLaunch::ring:
       launch = make("ring", ring_ctas, 32, {4096, ring_hops * sizeof(Hop)}, ring_hops);
