@@ -8,6 +8,7 @@ int run_info(int argc, char** argv);
 int run_replay(int argc, char** argv);
 int run_probes(int argc, char** argv);
 int run_check(int argc, char** argv);
+int run_reduce(int argc, char** argv);
 int run_explain(int argc, char** argv);
 int run_sass(int argc, char** argv);
 
@@ -24,6 +25,9 @@ constexpr Command table[] = {
 #endif
 #ifdef XTRACE_HAVE_PROBES
     {"probes", "list the probes: what each records, what it costs, what it needs", run_probes},
+#endif
+#ifdef XTRACE_HAVE_REDUCE
+    {"reduce", "bisect a replay that diverges to the instructions whose probes do it", run_reduce},
 #endif
 #ifdef XTRACE_HAVE_CHECK
     {"check", "hold recordings against a policy of fidelity and overhead, for CI", run_check},
