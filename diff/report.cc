@@ -162,6 +162,14 @@ Json json_of(const ConfigReport& c) {
                    {"budget", c.budget},
                    {"noise_floor", t.noise_floor ? Json(*t.noise_floor) : Json(nullptr)}};
   }
+  o["floor"] = nullptr;
+  if (c.floor)
+    o["floor"] = {{"ratio", c.floor->ratio},
+                  {"added", c.floor->added},
+                  {"bound", c.floor->bound},
+                  {"bytes_us", c.floor->bytes_us},
+                  {"issue_us", c.floor->issue_us},
+                  {"stores_us", c.floor->store_us}};
   o["space"] = nullptr;
   if (c.space) {
     const SpatialEvidence& s = *c.space;
@@ -250,6 +258,12 @@ std::string render_text(const ReplayReport& r) {
     }
     if (c.intervals && !c.intervals->rows.empty())
       append_wrapped(out, "      ", "        ", "intervals: " + text_of(*c.intervals));
+    if (c.floor)
+      append_wrapped(out, "      ", "        ",
+                     fmt::format("floor of the ratio: {:.3f}; {:.3f} if nothing overlaps, by {} (bytes {:.2f} us, issue {:.2f} us, "
+                                 "stores {:.2f} us)",
+                                 c.floor->ratio, c.floor->added, c.floor->bound, c.floor->bytes_us, c.floor->issue_us,
+                                 c.floor->store_us));
     for (const LossCount& l : c.losses)
       append_wrapped(out, "    ! ", "        ",
                      fmt::format("{} {}: {} times, {}", l.severity, l.name, l.count, human_bytes(l.bytes)));

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "diff/interval_fidelity.h"
+#include "diff/floor.h"
 #include "diff/verdict.h"
 
 namespace xtrace::diff {
@@ -36,6 +37,7 @@ struct ConfigReport {
   std::optional<SpatialEvidence> space;
   std::optional<IntervalFidelity> intervals;  // pair
   double microseconds = 0;  // median; 0 = not measured
+  std::optional<Floor> floor;  // of the ratio
   uint64_t records = 0;
   std::vector<LossCount> losses;
   std::vector<Artefact> artefacts;  // empty unless the trace earned it

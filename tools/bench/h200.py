@@ -96,7 +96,7 @@ def configuration(config):
     measured = timing is not None and timing["measured"]
     row |= {"verdict": config["verdict"], "aspects": config["aspects"]}
     row |= {key: timing[key] if measured else None for key in ("ratio", "ratio_low", "ratio_high", "rounds")}
-    row |= {"records": config["records"], "trace_bytes": space["trace_bytes"] if space else None}
+    row |= {"floor": config.get("floor"), "records": config["records"], "trace_bytes": space["trace_bytes"] if space else None}
     row |= {key: space[key] if space else None for key in ("registers", "ctas_per_sm", "local_bytes", "code_bytes")}
     return row
 

@@ -8,6 +8,7 @@
 #include "tools/xtrace/replay/measurement.h"
 #include "tools/xtrace/replay/mem_run.h"
 #include "tools/xtrace/replay/pair_rotation.h"
+#include "tools/xtrace/replay/probe_work.h"
 
 namespace xtrace::cli {
 namespace {
@@ -102,6 +103,7 @@ class LaunchReplay {
   struct Run {
     size_t config = 0;                       // in report_.configs
     std::unique_ptr<ProbeRun> probe;
+    diff::ProbeWork work;
   };
 
   void describe();
@@ -262,7 +264,8 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
       if (!options_.keep_code.empty())
         XT_TRY_STATUS(keep_code(options_.keep_code, stem_of(launch_.record), config, (*run)->spliced.cubin));
       report_.configs.push_back(std::move(config));
-      runs_.push_back({report_.configs.size() - 1, std::move(*run)});
+      XT_TRY(const diff::ProbeWork work, work_of(c, **run, *counts));
+      runs_.push_back({report_.configs.size() - 1, std::move(*run), work});
     }
   }
   return {};
@@ -361,8 +364,11 @@ Status LaunchReplay::time() {
   report_.clean_time = measured.stats.clean;
   report_.noise_floor = measured.stats.noise_floor;
   report_.timing = measured.conditions;
+  const auto rates = diff::device_rates(report_.device);
+  if (!rates) warn("no floor of the ratios: bandwidth and clocks of " + report_.device + " are not known to xtrace");
   for (size_t i = 0; i < runs_.size(); ++i) {
     ConfigReport& config = report_.configs[runs_[i].config];
+    if (rates) config.floor = diff::floor_of(*rates, runs_[i].work, measured.stats.clean.median);
     config.timing = evidence_of(measured, i);
     config.timing->dense = config.probe == "inst";
     config.microseconds = measured.stats.variants[i].samples.median;

@@ -1,0 +1,38 @@
+#include "diff/floor.h"
+
+#include <algorithm>
+#include <array>
+
+namespace xtrace::diff {
+namespace {
+
+constexpr std::array known = {
+    // 4.8 TB/s [vendor's data sheet; a copy inside device memory was seen to move 4.3 TB/s]; 132 SMs and 1.98 GHz [measured H200:
+    // driver, nvidia-smi under load]; 4 schedulers [CUDA C++ programming guide, compute capability 9.0]
+    DeviceRates{"NVIDIA H200", 4.8e6, 132, 4, 1980},
+};
+
+}  // namespace
+
+std::optional<DeviceRates> device_rates(std::string_view device) {
+  for (const DeviceRates& rates : known)
+    if (rates.device == device) return rates;
+  return std::nullopt;
+}
+
+std::optional<Floor> floor_of(const DeviceRates& rates, const ProbeWork& work, double clean_us) {
+  if (!(clean_us > 0)) return std::nullopt;
+  Floor f;
+  f.bytes_us = static_cast<double>(work.stored_bytes) / rates.bytes_per_us;
+  const double slots_per_us = rates.sms * rates.schedulers * rates.cycles_per_us;
+  f.issue_us = static_cast<double>(work.issue_slots) / slots_per_us;
+  const double all_issue_us = static_cast<double>(work.issue_slots + work.kernel_slots) / slots_per_us;
+  f.store_us = static_cast<double>(work.store_cycles) / (rates.sms * rates.cycles_per_us);
+  f.ratio = std::max({1.0, f.bytes_us / clean_us, f.store_us / clean_us, all_issue_us / clean_us});
+  const double most = std::max({f.bytes_us, f.issue_us, f.store_us});
+  f.bound = most == f.bytes_us ? "bytes" : most == f.store_us ? "stores" : "issue";
+  f.added = 1 + most / clean_us;
+  return f;
+}
+
+}  // namespace xtrace::diff

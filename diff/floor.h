@@ -1,0 +1,38 @@
+// What a probe can not cost less: the bytes that it writes, the issue slots and the cycles of the memory pipe that its instructions
+// take, each over what the device can do. Of the kernel itself only its instructions are known, so its own bytes and accesses count
+// as nothing: the floor is low for a kernel that is bound by memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace xtrace::diff {
+
+struct DeviceRates {
+  std::string_view device;          // as the driver names it
+  double bytes_per_us = 0;          // of device memory
+  double sms = 0, schedulers = 0;   // schedulers of an SM: each issues one instruction a cycle
+  double cycles_per_us = 0;         // highest clock of an SM
+};
+// Nothing for a device whose figures nobody has entered: no floor is better than a guessed one.
+std::optional<DeviceRates> device_rates(std::string_view device);
+
+// What all inserted instructions of one launch need.
+struct ProbeWork {
+  uint64_t stored_bytes = 0;
+  uint64_t issue_slots = 0;         // of a warp
+  uint64_t store_cycles = 0;        // of the memory pipe of an SM
+  uint64_t kernel_slots = 0;        // issue slots of the kernel's own instructions
+};
+
+struct Floor {
+  double bytes_us = 0, issue_us = 0, store_us = 0;   // what the probe needs, spread evenly over the SMs
+  double ratio = 1;                 // lower bound: everything overlaps but what the same part of the device must do
+  double added = 1;                 // nothing overlaps: the largest of the three is added to the clean time
+  std::string_view bound;           // "bytes", "issue", "stores": the largest
+};
+// Nothing when the clean time is not known.
+std::optional<Floor> floor_of(const DeviceRates& rates, const ProbeWork& work, double clean_us);
+
+}  // namespace xtrace::diff

@@ -1,0 +1,77 @@
+#include "instrument/probe_cost.h"
+
+#include <vector>
+
+#include "base/bits.h"
+#include "instrument/cubin/kernel_info.h"
+#include "instrument/sass/effects.h"
+
+namespace xtrace::instrument {
+namespace {
+
+// `lines`: a store with a uniform base and an offset in a register hands a word of its own over for every lane (`mem`); else four
+// words, one for each eight lanes. All others store the same words in all lanes.
+ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, bool lines) {
+  constexpr BitRange lane_field = bits(31, 24);
+  constexpr uint16_t stg_uniform = 0x1986;   // STG [R.U32+UR+offset], R
+  constexpr uint64_t no_register = 255, line_bytes = 128, groups = 4;
+  const sass::Effects fx = sass::effects(arch, w, 0);
+  ProbeCost c;
+  c.issue_slots = fx.mnemonic == "CS2R" ? fx.def.gpr.count() > 1 ? 2 : 1 : 1;
+  if (fx.kind == sass::MemKind::store) {
+    const uint64_t registers = fx.access_bytes / sizeof(uint32_t);
+    const bool by_lanes = sass::opcode13(w) == stg_uniform && get_bits(w, lane_field) != no_register;
+    c.store_cycles = by_lanes && lines ? 1 : 1 + registers;
+    c.stored_bytes = !by_lanes ? fx.access_bytes : lines ? line_bytes : groups * fx.access_bytes;
+  }
+  return c;
+}
+
+}  // namespace
+
+Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, std::span<const uint64_t> executions, uint64_t warps) {
+  XT_TRY(const cubin::Image image, cubin::Image::parse(spliced.cubin));
+  XT_TRY(const cubin::KernelInfo info, cubin::kernel_info(image, kernel));
+  XT_TRY(const sass::Arch* arch, sass::find_arch(image.sm()));
+  const Bytes& text = image.sections()[info.text_section].data;
+  const std::vector<uint32_t>& origin = spliced.map.original_of_new;
+  XT_CHECK(origin.size() * sass::inst_bytes == text.size(), "a map of the whole section");
+
+  std::vector<uint64_t> times;   // by original instruction
+  for (size_t b = 0; b < spliced.map.blocks.size() && b < executions.size(); ++b) {
+    const wire::Block& block = spliced.map.blocks[b];
+    const size_t first = block.first_pc / sass::inst_bytes;
+    if (times.size() < first + block.instructions) times.resize(first + block.instructions);
+    for (uint32_t i = 0; i < block.instructions; ++i) times[first + i] = executions[b];
+  }
+  ProbeCost sum;
+  const auto cost_at = [&](size_t word) -> Result<ProbeCost> {
+    XT_TRY(const auto w, read_at<sass::RawInst>(text, word * sass::inst_bytes, "word"));
+    return cost_of(*arch, w, !spliced.map.accesses.empty());
+  };
+  const auto add = [&](size_t word, uint64_t n) -> Status {
+    XT_TRY(const ProbeCost c, cost_at(word));
+    sum.issue_slots += n * c.issue_slots;
+    sum.store_cycles += n * c.store_cycles;
+    sum.stored_bytes += n * c.stored_bytes;
+    return {};
+  };
+  // Inserted words belong to the original that follows them. The prologue, in front of the first, runs once a warp. The first copy
+  // ends where the originals begin anew.
+  uint32_t last = 0;
+  size_t word = 0;
+  for (; word < spliced.claims.prologue_words; ++word) XT_TRY_STATUS(add(word, warps));
+  for (size_t next = word; next < origin.size(); ++next) {
+    if (origin[next] == wire::AddressMap::inserted) continue;
+    if (origin[next] < last) break;
+    last = origin[next];
+    const size_t original = origin[next] / sass::inst_bytes;
+    const uint64_t n = original < times.size() ? times[original] : 0;
+    for (; word < next; ++word) XT_TRY_STATUS(add(word, n));
+    XT_TRY(const ProbeCost own, cost_at(word++));
+    sum.kernel_slots += n * own.issue_slots;
+  }
+  return sum;
+}
+
+}  // namespace xtrace::instrument

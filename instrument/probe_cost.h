@@ -1,0 +1,23 @@
+// What the inserted code of a spliced kernel costs the device, counted: issue slots and cycles of the memory pipe. Costs of single
+// instructions: [measured H200, docs/performance.md "What a store costs"].
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "instrument/instrument.h"
+
+namespace xtrace::instrument {
+
+struct ProbeCost {
+  uint64_t issue_slots = 0;    // of a warp: one an instruction, two for a clock of 64 bits
+  uint64_t store_cycles = 0;   // of an SM: one a store and one for each register it hands over; one for 32 words in a line
+  uint64_t stored_bytes = 0;
+  uint64_t kernel_slots = 0;   // issue slots of the kernel's own instructions
+};
+
+// Of a launch in which each block was executed `executions[b]` times by a warp and `warps` warps ran the prologue; of the
+// instrumented copy alone.
+Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, std::span<const uint64_t> executions, uint64_t warps);
+
+}  // namespace xtrace::instrument

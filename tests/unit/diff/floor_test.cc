@@ -1,0 +1,45 @@
+#include "diff/floor.h"
+
+#include <gtest/gtest.h>
+
+namespace xtrace::diff {
+namespace {
+
+constexpr DeviceRates small{"small", 1000, 2, 4, 100};   // 1000 bytes, 800 slots, 200 cycles of stores a microsecond
+
+TEST(Floor, EachPartOverWhatTheDeviceCanDo) {
+  const auto f = floor_of(small, {3000, 800, 400}, 10);
+  ASSERT_TRUE(f);
+  EXPECT_DOUBLE_EQ(f->bytes_us, 3);
+  EXPECT_DOUBLE_EQ(f->issue_us, 1);
+  EXPECT_DOUBLE_EQ(f->store_us, 2);
+  EXPECT_DOUBLE_EQ(f->added, 1.3);
+  EXPECT_DOUBLE_EQ(f->ratio, 1);
+  EXPECT_EQ(f->bound, "bytes");
+}
+
+TEST(Floor, TheLargestPartBinds) {
+  EXPECT_EQ(floor_of(small, {0, 8000, 400}, 10)->bound, "issue");
+  EXPECT_DOUBLE_EQ(floor_of(small, {0, 8000, 400}, 10)->added, 2);
+  EXPECT_EQ(floor_of(small, {0, 800, 400}, 10)->bound, "stores");
+  EXPECT_DOUBLE_EQ(floor_of(small, {}, 10)->added, 1);
+}
+
+TEST(Floor, WhatOnePartOfTheDeviceMustDoDoesNotOverlap) {
+  EXPECT_DOUBLE_EQ(floor_of(small, {15000, 800, 400}, 10)->ratio, 1.5);
+  EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 2500}, 10)->ratio, 1.25);
+  EXPECT_DOUBLE_EQ(floor_of(small, {0, 2000, 0, 7200}, 10)->ratio, 1.15) << "probes and kernel issue in turn";
+  EXPECT_DOUBLE_EQ(floor_of(small, {0, 0, 0, 7200}, 10)->ratio, 1);
+}
+
+TEST(Floor, NoneWithoutAClock) { EXPECT_FALSE(floor_of(small, {1, 1, 1}, 0)); }
+
+TEST(Floor, UnknownDevicesAreNotGuessed) {
+  ASSERT_TRUE(device_rates("NVIDIA H200"));
+  EXPECT_DOUBLE_EQ(device_rates("NVIDIA H200")->sms, 132);
+  EXPECT_FALSE(device_rates("NVIDIA H200 NVL"));
+  EXPECT_FALSE(device_rates(""));
+}
+
+}  // namespace
+}  // namespace xtrace::diff

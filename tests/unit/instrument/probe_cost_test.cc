@@ -1,0 +1,60 @@
+// What inserted code costs, against numbers that follow from the store table of docs/performance.md.
+#include "instrument/probe_cost.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/instrument/fixture.h"
+
+namespace xtrace::instrument::test {
+namespace {
+
+ProbeCost cost(const Case& c, const std::vector<uint64_t>& executions, uint64_t warps) {
+  const auto found = probe_cost(c.spliced, c.kernel.name, executions, warps);
+  EXPECT_TRUE(found) << (found ? "" : found.error().to_string());
+  return found.value_or(ProbeCost{});
+}
+
+TEST(ProbeCost, FollowsTheExecutions) {
+  for (const uint32_t one_in : {1u, 4u}) {   // the untouched copy counts for nothing
+    const Case c = splice_case(fixture_kernel("spmv"), plan_of(ProbeKind::block, one_in));
+    const size_t blocks = c.spliced.map.blocks.size();
+    ASSERT_GT(blocks, 3u);
+    const std::vector<uint64_t> none(blocks, 0);
+    const ProbeCost prologue = cost(c, none, 1);
+    EXPECT_EQ(cost(c, none, 10).issue_slots, 10 * prologue.issue_slots);
+    EXPECT_GE(prologue.issue_slots, 10u);
+    EXPECT_LE(prologue.issue_slots, 60u);
+    EXPECT_EQ(prologue.kernel_slots, 0u);
+    std::vector<uint64_t> two = none;
+    two[2] = 7;
+    const ProbeCost more = cost(c, two, 1);
+    EXPECT_EQ((more.issue_slots - prologue.issue_slots) % 7, 0u);
+    EXPECT_GE(more.issue_slots - prologue.issue_slots, 7u * 4) << "head, mask, clock, cursor, store";
+    EXPECT_EQ(more.kernel_slots, 7u * c.spliced.map.blocks[2].instructions) << "no clock of 64 bits in this kernel";
+    // A chunk in one store of 128 bits, or in smaller ones where fewer registers are free.
+    const uint64_t cycles = (more.store_cycles - prologue.store_cycles) / 7;
+    EXPECT_TRUE(cycles == 5 || cycles == 6 || cycles == 8) << cycles;
+    EXPECT_EQ(more.stored_bytes - prologue.stored_bytes, 7u * wire::chunk_bytes);
+  }
+}
+
+TEST(ProbeCost, WordsOfLanesAreTheCheapestStore) {
+  const Kernel kernel = fixture_kernel("histogram");
+  wire::SlotLayout layout = some_layout(small_shape(), false, false);
+  layout.lead_bytes = wire::mem_line;
+  auto spliced = splice(kernel.cubin, kernel.name, small_shape(), plan_of(ProbeKind::mem), layout);
+  ASSERT_TRUE(spliced) << spliced.error().to_string();
+  const Case c{kernel, std::move(*spliced), {}};
+  size_t columns = 0, words = 0;   // of all blocks
+  for (const AddressClaim& claim : c.spliced.claims.addresses) (claim.kind == AddressClaim::Kind::column ? columns : words) += 1;
+  ASSERT_GT(columns, 0u);
+  const ProbeCost all = cost(c, std::vector<uint64_t>(c.spliced.map.blocks.size(), 1), 0);
+  size_t heads = 0;
+  for (const wire::Block& b : c.spliced.map.blocks) heads += b.record_bytes != 0;
+  // The rest of the prologue stands in the entry block: the head of the slot.
+  EXPECT_EQ(all.stored_bytes, 128 * columns + 4 * words + 8 * heads + sizeof(wire::SlotHead));
+  EXPECT_EQ(all.store_cycles, columns + 2 * words + 3 * heads + 3);
+}
+
+}  // namespace
+}  // namespace xtrace::instrument::test
