@@ -160,10 +160,12 @@ std::vector<AddressClaim> address_claims(const Code& code, const Blocks& blocks,
   for (const ProbeBlock& block : blocks.blocks) {
     const MemRecord record = mem_record(code, block, scope);
     for (const MemRecord::Column& column : record.columns)
-      claims.push_back({Kind::column, code.pc(column.at), column.reg, column.place});
+      claims.push_back({Kind::column, code.pc(column.at), column.reg, column.place, {}});
+    for (const MemRecord::Base& b : record.bases)
+      claims.push_back({Kind::base, code.pc(b.at), b.reg, b.place, b.lanes});
     for (const MemRecord::Scalar& s : record.scalars)
       claims.push_back({s.is_mask ? Kind::mask : Kind::uniform, code.pc(s.at),
-                        static_cast<uint8_t>(s.index | (s.negated ? 8 : 0)), s.place});
+                        static_cast<uint8_t>(s.index | (s.negated ? 8 : 0)), s.place, {}});
   }
   return claims;
 }
@@ -192,6 +194,7 @@ struct Splicer::Impl {
   Code code;
   Blocks blocks;
   Liveness liveness;
+  LaneStrides lanes;
   wire::AddressMap map;   // blocks only
 };
 
@@ -206,10 +209,11 @@ Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const L
   XT_TRY(Code code, read_code(image, info));
   Blocks blocks = find_blocks(code);
   Liveness liveness(code);
+  LaneStrides lanes(code, shape.block);
   wire::AddressMap map = describe(code, blocks);
   Splicer s;
   s.impl_ = std::make_shared<const Impl>(Impl{Bytes(bytes.begin(), bytes.end()), shape, std::move(image), std::move(info),
-                                              std::move(code), std::move(blocks), std::move(liveness), std::move(map)});
+                                              std::move(code), std::move(blocks), std::move(liveness), std::move(lanes), std::move(map)});
   return s;
 }
 
@@ -219,7 +223,7 @@ std::vector<bool> Splicer::waiting() const { return waiting_blocks(impl_->code, 
 uint32_t Splicer::warps_per_cta() const { return instrument::warps_per_cta(impl_->shape); }
 
 uint32_t Splicer::record_bytes(ProbeKind probe, uint32_t block) const {
-  return body_of(probe).record_bytes(impl_->code, impl_->blocks.blocks[block], {impl_->shape, places_});
+  return body_of(probe).record_bytes(impl_->code, impl_->blocks.blocks[block], {impl_->shape, places_, impl_->lanes});
 }
 
 uint32_t Splicer::largest_record(ProbeKind probe) const {
@@ -275,7 +279,7 @@ std::vector<Splicer::NotCovered> Splicer::not_covered() const {
 }
 
 Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout) const {
-  const auto& [cubin, shape, original_image, info, code, blocks, liveness, map] = *impl_;
+  const auto& [cubin, shape, original_image, info, code, blocks, liveness, lanes, map] = *impl_;
   Spliced out;
   out.map = map;
   out.map.layout = layout;
@@ -292,7 +296,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   Insertions insertions(code.insts.size());
   std::optional<HeldHead> held_head;
   std::optional<sass::enc::Gpr> lane_offset;
-  const Scope scope{shape, places_};
+  const Scope scope{shape, places_, lanes};
   ProbeContext context{code, blocks, scope, plan, layout, scratch, insertions, held_head, lane_offset, out.map};
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
   bool packs = false, four_groups = false;
@@ -339,6 +343,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   if (plan.probe == ProbeKind::mem) {
     out.claims.records_addresses = true;
     out.claims.memory_high_is_known = shape.memory_high.has_value();
+    out.claims.block = shape.block;
     out.claims.places = places_;
     out.claims.addresses = address_claims(code, blocks, scope);
   }

@@ -17,7 +17,8 @@
 //   record-clobbered    no original instruction writes a register between a probe's value and the store of it
 //   address-recorded    `mem`: every register of every covered address, and its guard as a mask of lanes, is stored in front
 //                       of its access, in the same block, by all active lanes, to the place that is claimed; nothing in
-//                       between writes it, and no other store goes to that place
+//                       between writes it, and no other store goes to that place; or, of a register that is base + lane * stride
+//                       for the lanes of the access, the base is, by those lanes
 //   result-too-early    inserted code reads no result before its latency or scoreboard allows it
 //   control-word        legal stall, yield and reuse combinations; no reuse in front of an insertion
 //   metadata            EXIT offsets list every EXIT; register count, symbol and section sizes agree
@@ -30,6 +31,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "instrument/lane_strides.h"
 
 namespace xtrace::instrument {
 
@@ -41,10 +43,11 @@ struct Violation {
 
 // `mem`: what a part of a block's record holds.
 struct AddressClaim {
-  enum class Kind : uint8_t { column, uniform, mask } kind = Kind::column;
+  enum class Kind : uint8_t { column, uniform, mask, base } kind = Kind::column;
   uint32_t pc = 0;         // of the first access that needs it
   uint8_t index = 0;       // of the register, of the uniform register, of the predicate and its negation (as in bits [15:12])
   uint32_t place = 0;      // byte in the record
+  LaneStride lanes{};      // base: what the register is proven to be
 };
 
 // What the splicer says it did.
@@ -53,6 +56,7 @@ struct SpliceClaims {
   uint32_t prologue_words = 0;                   // in front of the first copy and its first label
   std::map<uint32_t, uint32_t> words_behind;     // original offset -> inserted words behind it that jumps do not reach
   bool records_addresses = false;                // `mem`
+  Dim3 block{};                                  // threads of a CTA
   bool memory_high_is_known = false;             // high words of global addresses are not recorded
   std::vector<bool> places{};                    // by instruction, those whose accesses are recorded; empty: all
   std::vector<AddressClaim> addresses{};

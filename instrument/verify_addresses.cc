@@ -12,14 +12,17 @@ namespace {
 using Kind = AddressClaim::Kind;
 
 constexpr uint16_t stg_uniform = 0x1986;   // STG [R.U32+UR+offset], R
-constexpr uint16_t vote = 0x806, mov_ur = 0x1c02;
+constexpr uint16_t vote = 0x806, mov_ur = 0x1c02, imad_imm = 0x824, s2r = 0x919;
 constexpr BitRange guard_field = bits(15, 12), lane_field = bits(31, 24), data_field = bits(39, 32), place_field = bits(63, 40);
 constexpr BitRange result_field = bits(23, 16), mov_ur_field = bits(37, 32), vote_field = bits(90, 87), mode_field = bits(73, 72);
-constexpr uint64_t no_register = 255, vote_any = 1, always = 7;
+constexpr BitRange factor_field = bits(63, 32), addend_field = bits(71, 64), special_field = bits(79, 72);
+constexpr BitRange size_field = bits(75, 73);
+constexpr uint64_t no_register = 255, lane_number = 0, size_64 = 5, vote_any = 1, always = 7;
 
 class Addresses {
  public:
-  Addresses(SpliceView& v, const SpliceClaims& claims, Violations& out) : v_(v), claims_(claims), out_(out) {}
+  Addresses(SpliceView& v, const SpliceClaims& claims, Violations& out)
+      : v_(v), claims_(claims), out_(out), lanes_(v.old, claims.block) {}
 
   void run() {
     for (const ProbeBlock& block : find_blocks(v_.old).blocks) {
@@ -43,7 +46,7 @@ class Addresses {
 
   void check(const ProbeBlock& block, InstIndex i, const sass::Access& a) {
     const bool high = a.space == sass::MemSpace::generic || !claims_.memory_high_is_known || a.uniform_low != a.none;
-    if (a.low != a.none) check(block, i, Kind::column, a.low);
+    if (a.low != a.none && !check_base(block, i, a.low)) check(block, i, Kind::column, a.low);
     if (a.high != a.none && high) check(block, i, Kind::column, a.high);
     if (a.uniform_low != a.none) check(block, i, Kind::uniform, a.uniform_low);
     if (a.uniform_high != a.none) check(block, i, Kind::uniform, a.uniform_high);
@@ -58,6 +61,7 @@ class Addresses {
     switch (kind) {
       case Kind::column: return is_store(k) && field(k, lane_field) != no_register && field(k, data_field) == index;
       case Kind::uniform: return sass::opcode13(v_.words[k]) == mov_ur && field(k, mov_ur_field) == index;
+      case Kind::base: return false;   // check_base()
       case Kind::mask:
         return sass::opcode13(v_.words[k]) == vote && field(k, mode_field) == vote_any && field(k, vote_field) == index;
     }
@@ -66,11 +70,82 @@ class Addresses {
   bool writes(uint32_t k, Kind kind, uint8_t index) const {
     const sass::RegEffects& def = v_.effects[k].def;
     switch (kind) {
-      case Kind::column: return def.gpr.test(index);
+      case Kind::column:
+      case Kind::base: return def.gpr.test(index);
       case Kind::uniform: return def.ur.test(index);
       case Kind::mask: return (def.pred >> (index & 7) & 1) != 0;
     }
     return false;
+  }
+
+  bool writes_predicate(uint32_t k, uint8_t guard) const {
+    return guard != guard_always && (v_.effects[k].def.pred >> (guard & 7) & 1) != 0;
+  }
+
+  // Where a store of words that are one for the warp puts register `reg`.
+  std::optional<uint32_t> place_of(uint32_t store, uint64_t reg) const {
+    if (!is_store(store) || field(store, lane_field) != no_register) return std::nullopt;
+    const auto place = static_cast<uint32_t>(field(store, place_field));
+    if (field(store, data_field) == reg) return place;
+    if (field(store, size_field) == size_64 && field(store, data_field) + 1 == reg) return place + uint32_t{sizeof(uint32_t)};
+    return std::nullopt;
+  }
+
+  // Whether a base of `reg` is claimed for the access at i; then it is checked.
+  bool check_base(const ProbeBlock& block, InstIndex i, uint8_t reg) {
+    const auto lanes = lanes_.before(i, reg);
+    if (!lanes) return false;
+    const uint32_t access = v_.copies[0].at[i];
+    for (const AddressClaim& c : claims_.addresses) {
+      const InstIndex at = v_.old.index(c.pc);
+      if (c.kind != Kind::base || c.index != reg || at < block.first || at > i || !(c.lanes == *lanes)) continue;
+      // The store of it, and between that and the access nothing that changes the register or the lanes.
+      uint32_t store = v_.copies[0].at[at];
+      bool found = false;
+      while (!found && store-- > from_) found = is_store(store) && base_in(store, reg, *lanes) == c.place;
+      if (!found) continue;
+      bool kept = true;
+      for (uint32_t k = store + 1; k < access; ++k) kept &= !v_.effects[k].def.gpr.test(reg) && !writes_predicate(k, lanes->guard);
+      if (!kept) continue;
+      if (field(store, guard_field) != lanes->guard) {
+        fail(store, i, fmt::format("{} is not done by the lanes that R{} is proven for", text(store), reg));
+      } else {
+        v_.access_guard[store] = true;
+        if (field(store, data_field) == reg) v_.address_store[store] = true;
+        check_place(block, i, store, c.place);
+      }
+      return true;
+    }
+    return false;
+  }
+  // The place where a store puts the base of `reg`: the register itself, or what the word before makes of it.
+  std::optional<uint32_t> base_in(uint32_t store, uint8_t reg, const LaneStride& lanes) const {
+    if (lanes.stride == 0 && field(store, data_field) == reg) return place_of(store, reg);
+    const uint32_t product = store - 1;
+    if (!v_.is_inserted(product) || sass::opcode13(v_.words[product]) != imad_imm || v_.effects[product].guarded ||
+        field(product, addend_field) != reg)
+      return std::nullopt;
+    const uint64_t result = field(product, result_field), factor = field(product, lane_field);   // operand A
+    uint32_t expected = 0u - lanes.stride / 4;           // 4 * lane, from the prologue
+    if (result == reg || (factor == no_register && lanes.stride != 0)) return std::nullopt;
+    if (factor == result) {                              // the lane's number
+      expected = 0u - lanes.stride;
+      const uint32_t number = product - 1;
+      if (!v_.is_inserted(number) || sass::opcode13(v_.words[number]) != s2r || v_.effects[number].guarded ||
+          field(number, special_field) != lane_number || field(number, result_field) != result)
+        return std::nullopt;
+    }
+    return field(product, factor_field) == expected ? place_of(store, result) : std::nullopt;
+  }
+  bool covers(uint32_t store, uint32_t place) const {
+    const uint64_t from = field(store, place_field), size = field(store, size_field);
+    const uint64_t words = field(store, lane_field) == no_register && size == size_64 ? 2 : 1;
+    return place >= from && place < from + words * sizeof(uint32_t);
+  }
+  void check_place(const ProbeBlock& block, InstIndex i, uint32_t store, uint32_t place) {
+    for (uint32_t other = from_; other < v_.copies[0].at[block.last()]; ++other)
+      if (other != store && is_store(other) && covers(other, place))
+        fail(other, i, fmt::format("{} goes to the same place", text(other)));
   }
 
   // What the access at i needs is in the record of its block.
@@ -80,35 +155,48 @@ class Addresses {
     bool found = false;
     while (!found && k-- > from_) {
       found = takes(k, kind, index);
-      if (!found && writes(k, kind, index)) return fail(k, i, fmt::format("{} changes what was to be recorded", text(k)));
+      if (found || !writes(k, kind, index)) continue;
+      if (kind == Kind::mask) break;
+      return fail(k, i, fmt::format("{} changes what was to be recorded", text(k)));
     }
+    // Lanes may be stored later in the block, while the predicate stands.
+    const uint32_t last = v_.copies[0].at[block.last()];
+    if (!found && kind == Kind::mask)
+      for (k = access; k < last && !found; ++k) {
+        found = takes(k, kind, index);
+        if (found) break;
+        if (writes(k, kind, index)) return fail(k, i, fmt::format("{} changes what was to be recorded", text(k)));
+      }
     if (!found) return fail(access, i, fmt::format("{} is not stored in its block", name(kind, index)));
     if (v_.effects[k].guarded) return fail(k, i, fmt::format("{} is not done by all lanes", text(k)));
     uint32_t store = k;
+    std::optional<uint32_t> where_to = static_cast<uint32_t>(field(store, place_field));
     if (kind != Kind::column) {   // until the value is stored nothing else may go there; the dataflow rules watch the register
       const uint64_t reg = field(k, result_field);
-      do ++store;
-      while (store < access && !(is_store(store) && field(store, data_field) == reg && field(store, lane_field) == no_register));
-      if (store == access) return fail(k, i, fmt::format("what {} gives is not stored", text(k)));
-      if (v_.effects[store].guarded) return fail(store, i, fmt::format("{} is not done by all lanes", text(store)));
+      do where_to = place_of(++store, reg);
+      while (store < last && !where_to);
+      if (!where_to) return fail(k, i, fmt::format("what {} gives is not stored", text(k)));
+      // A mask by its own lanes: where there are none the word stays 0.
+      if (v_.effects[store].guarded && !(kind == Kind::mask && field(store, guard_field) == index))
+        return fail(store, i, fmt::format("{} is not done by all lanes", text(store)));
     }
-    const auto place = static_cast<uint32_t>(field(store, place_field));
+    const uint32_t place = *where_to;
     const bool claimed = std::any_of(claims_.addresses.begin(), claims_.addresses.end(), [&](const AddressClaim& c) {
       const InstIndex at = v_.old.index(c.pc);
-      return c.kind == kind && c.index == index && c.place == place && at >= block.first && at <= i &&
+      const InstIndex latest = kind == Kind::mask ? block.last() : i;
+      return c.kind == kind && c.index == index && c.place == place && at >= block.first && at <= latest &&
              v_.copies[0].at[at] > store;
     });
     if (!claimed)
       return fail(store, i, fmt::format("{} goes to byte {} of the record, which nobody claims", name(kind, index), place));
-    for (uint32_t other = from_; other < v_.copies[0].at[block.last()]; ++other)
-      if (other != store && is_store(other) && field(other, place_field) == place)
-        return fail(other, i, fmt::format("{} goes to the same place", text(other)));
+    check_place(block, i, store, place);
     if (kind == Kind::column) v_.address_store[store] = true;
   }
 
   static std::string name(Kind kind, uint8_t index) {
     switch (kind) {
-      case Kind::column: return fmt::format("R{}", index);
+      case Kind::column:
+      case Kind::base: return fmt::format("R{}", index);
       case Kind::uniform: return fmt::format("UR{}", index);
       case Kind::mask: return fmt::format("{}P{}", (index & 8) != 0 ? "!" : "", index & 7);
     }
@@ -119,6 +207,7 @@ class Addresses {
   SpliceView& v_;
   const SpliceClaims& claims_;
   Violations& out_;
+  const LaneStrides lanes_;
   uint32_t from_ = 0;          // first word of the block
 };
 
@@ -126,6 +215,7 @@ class Addresses {
 
 void check_addresses(SpliceView& v, const SpliceClaims& claims, Violations& out) {
   v.address_store.assign(v.words.size(), false);
+  v.access_guard.assign(v.words.size(), false);
   if (claims.records_addresses) Addresses(v, claims, out).run();
 }
 

@@ -169,11 +169,11 @@ class Hazards {
     return v_.address_store[k] && get_bits(v_.words[k], bits(39, 32)) == r;
   }
 
-  // A probe's guard is the probe's, or that of the EXIT behind it.
+  // A probe's guard is the probe's, or that of the EXIT behind it, or of the access that it records.
   bool own_guard(uint32_t k, const State& s) const {
     constexpr BitRange guard_field = bits(15, 12);
     const auto guard = get_bits(v_.words[k], guard_field);
-    if (s.probe_guard >> (guard & 7) & 1) return true;
+    if (v_.access_guard[k] || (s.probe_guard >> (guard & 7) & 1) != 0) return true;
     const uint32_t next = v_.next_original[k];
     return next != SpliceView::inserted && v_.old.insts[next].fx.flow == sass::Flow::exit &&
            get_bits(v_.old.insts[next].raw, guard_field) == guard;

@@ -20,6 +20,7 @@ struct SpliceView {
   std::vector<uint32_t> next_original;            // by word: old instruction that follows an inserted word, or `inserted`
   std::vector<Copy> copies;
   std::vector<bool> address_store;                // by word: stores a register of the kernel, as claimed and checked
+  std::vector<bool> access_guard;                 // by word: has the guard of the access that it is for, as claimed and checked
   uint32_t prologue_words = 0;
   uint32_t old_registers = 0, new_registers = 0;
   static constexpr uint32_t inserted = 0xffffffff;
@@ -30,7 +31,7 @@ struct SpliceView {
 
 using Violations = std::vector<Violation>;
 
-// verify_addresses.cc: address-recorded. Fills address_store.
+// verify_addresses.cc: address-recorded. Fills address_store and access_guard.
 void check_addresses(SpliceView& v, const SpliceClaims& claims, Violations& out);
 // verify_hazards.cc: store-overwritten, record-clobbered, result-too-early.
 void check_hazards(const SpliceView& v, Violations& out);

@@ -33,7 +33,9 @@ class Record {
     const uint64_t high = a.wide && a.high_is_known ? uint64_t{map_.layout.memory_high} << 32 : 0;
     for (; mask != 0; mask &= mask - 1) {
       const auto lane = static_cast<unsigned>(std::countr_zero(mask));
-      const uint64_t sum = (column(a.high, lane) << 32) + column(a.low, lane) + base;
+      const uint64_t low = a.base == Access::none ? column(a.low, lane)
+                                                  : static_cast<uint32_t>(scalar(a.base) + uint64_t{a.stride} * lane);
+      const uint64_t sum = (column(a.high, lane) << 32) + low + base;
       out[lane] = low_only ? high | static_cast<uint32_t>(sum) : sum;
     }
   }
@@ -114,7 +116,7 @@ Result<std::vector<AccessRange>> accesses_by_block(const wire::AddressMap& map) 
     if (a.block >= map.blocks.size() || a.block < block)
       return bad_input("address map: access {} is of block {}, behind one of block {}", k, a.block, block);
     const uint64_t size = map.blocks[a.block].record_bytes;
-    for (uint32_t place : {a.uniform_low, a.uniform_high, a.mask})
+    for (uint32_t place : {a.uniform_low, a.uniform_high, a.base, a.mask})
       if (place != Access::none && place + sizeof(uint32_t) > size)
         return bad_input("address map: access {} has a word at {} in a record of {} bytes", k, place, size);
     for (uint32_t place : {a.low, a.high})

@@ -2,7 +2,8 @@
 // is made of: the address register goes out as it is, one word a lane, by a store that reads the kernel's own register; the
 // immediate is known beforehand, and what is one for the warp (uniform registers, lanes whose guard holds) is one word. A
 // register that serves several accesses of a block is stored once. High words of global addresses are left out where the
-// whole memory of the launch has one. A store of 32 words to one line is the cheapest there is (docs/performance.md).
+// whole memory of the launch has one. A store of 32 words to one line is the cheapest there is for what differs from lane to
+// lane (docs/performance.md); a register that the code proves to be base + lane * stride goes out as its base, one word.
 #include <algorithm>
 
 #include "instrument/probes/probes.h"
@@ -17,6 +18,7 @@ using namespace latency;
 using Shape = Holder::Shape;
 
 constexpr BitRange guard_index = bits(14, 12);
+constexpr BitRange guard_field = bits(15, 12);
 constexpr unsigned guard_not = 15, vote_not = 90;
 
 wire::Access::Space space_of(sass::MemSpace space) {
@@ -39,7 +41,8 @@ wire::Access::Kind kind_of(sass::MemKind kind) {
 // Collects columns and scalars, each once for as long as its register keeps its value.
 class Layout {
  public:
-  Layout(const Code& code, const ProbeBlock& block, const Scope& scope) : code_(code), shape_(scope.shape) {
+  Layout(const Code& code, const ProbeBlock& block, const Scope& scope)
+      : code_(code), shape_(scope.shape), lanes_(scope.lanes) {
     for (InstIndex i = block.first; i <= block.last(); ++i) {
       const auto found = sass::accesses(*code.arch, code.insts[i].raw);
       if (const auto* all = std::get_if<std::vector<sass::Access>>(&found); all != nullptr && scope.has(i))
@@ -62,18 +65,36 @@ class Layout {
     w.offset = a.offset;
     // A sum with a uniform register tells its own high word.
     w.high_is_known = a.space == sass::MemSpace::global && shape_.memory_high && a.uniform_low == a.none;
-    if (a.low != a.none) w.low = column(i, a.low);
+    if (const auto lanes = a.low == a.none ? std::nullopt : base_of(lanes_.before(i, a.low))) {
+      w.base = base(i, a.low, *lanes);
+      w.stride = lanes->stride;
+    } else if (a.low != a.none) {
+      w.low = column(i, a.low);
+    }
     if (a.high != a.none && !w.high_is_known) w.high = column(i, a.high);
-    if (a.uniform_low != a.none) w.uniform_low = scalar({false, a.uniform_low, false, i, 0});
-    if (a.uniform_high != a.none) w.uniform_high = scalar({false, a.uniform_high, false, i, 0});
+    if (a.uniform_low != a.none) w.uniform_low = scalar({false, a.uniform_low, false, i, 0, false});
+    if (a.uniform_high != a.none) w.uniform_high = scalar({false, a.uniform_high, false, i, 0, false});
     const sass::RawInst& word = code_.insts[i].raw;
     const bool negated = get_bits(word, bit(guard_not)) != 0;
     const auto guard = static_cast<uint8_t>(get_bits(word, guard_index));
-    if (guard != enc::PT.index || negated) w.mask = scalar({true, guard, negated, i, 0});
+    if (guard != enc::PT.index || negated) w.mask = scalar({true, guard, negated, i, 0, false});
+    if (w.mask != w.none && w.base != w.none) join(i, w.mask, w.base);
     record_.accesses.push_back(w);
   }
 
+  // The register that helps to find the base holds 4 * lane.
+  static std::optional<LaneStride> base_of(const std::optional<LaneStride>& lanes) {
+    return lanes && lanes->stride % 4 == 0 ? lanes : std::nullopt;
+  }
+
   // Numbers, until place() makes them bytes.
+  uint32_t base(InstIndex i, uint8_t reg, const LaneStride& lanes) {
+    for (uint32_t k = 0; k < record_.bases.size(); ++k)
+      if (current_base_[k] && record_.bases[k].reg == reg && record_.bases[k].lanes == lanes) return k;
+    record_.bases.push_back({reg, lanes, i, 0});
+    current_base_.push_back(true);
+    return static_cast<uint32_t>(record_.bases.size() - 1);
+  }
   uint32_t column(InstIndex i, uint8_t reg) {
     for (uint32_t k = 0; k < record_.columns.size(); ++k)
       if (current_column_[k] && record_.columns[k].reg == reg) return k;
@@ -91,9 +112,26 @@ class Layout {
     return static_cast<uint32_t>(record_.scalars.size() - 1);
   }
 
+  // A base that is new at i goes out in one store with the lanes of its access, which may have been asked for before: they are the
+  // same here. One store is one write transaction, whatever it holds.
+  void join(InstIndex i, uint32_t mask, uint32_t base) {
+    MemRecord::Base& b = record_.bases[base];
+    MemRecord::Scalar& m = record_.scalars[mask];
+    const bool same_lanes = b.lanes.guard == guard_always || b.lanes.guard == (m.index | (m.negated ? 8 : 0));
+    if (b.at != i || b.mask != b.alone || m.with_base || !same_lanes) return;
+    b.mask = mask;
+    m.with_base = true;
+    m.at = i;
+  }
+
   void forget(const sass::RegEffects& written) {
     for (size_t k = 0; k < record_.columns.size(); ++k)
       if (written.gpr.test(record_.columns[k].reg)) current_column_[k] = false;
+    for (size_t k = 0; k < record_.bases.size(); ++k) {
+      const LaneStride& lanes = record_.bases[k].lanes;
+      const bool other_lanes = lanes.guard != guard_always && (written.pred >> (lanes.guard & 7) & 1) != 0;
+      if (written.gpr.test(record_.bases[k].reg) || other_lanes) current_base_[k] = false;
+    }
     for (size_t k = 0; k < record_.scalars.size(); ++k) {
       const MemRecord::Scalar& s = record_.scalars[k];
       if (s.is_mask ? written.pred >> s.index & 1 : written.ur.test(s.index)) current_scalar_[k] = false;
@@ -103,10 +141,19 @@ class Layout {
   void place() {
     if (record_.accesses.empty()) return;
     auto at = static_cast<uint32_t>(2 * sizeof(uint32_t));   // behind word0 and mask
-    for (MemRecord::Scalar& s : record_.scalars) {
-      s.place = at;
+    const auto next = [&at](uint32_t& place) {
+      place = at;
       at += sizeof(uint32_t);
+    };
+    for (MemRecord::Base& b : record_.bases) {   // pairs first: they are aligned
+      if (b.mask == b.alone) continue;
+      next(record_.scalars[b.mask].place);
+      next(b.place);
     }
+    for (MemRecord::Scalar& s : record_.scalars)
+      if (!s.with_base) next(s.place);
+    for (MemRecord::Base& b : record_.bases)
+      if (b.mask == b.alone) next(b.place);
     at = static_cast<uint32_t>(align_up(at, wire::mem_line));
     for (MemRecord::Column& c : record_.columns) {
       c.place = at;
@@ -116,6 +163,7 @@ class Layout {
     for (wire::Access& a : record_.accesses) {
       for (uint32_t* n : {&a.low, &a.high})
         if (*n != a.none) *n = record_.columns[*n].place;
+      if (a.base != a.none) a.base = record_.bases[a.base].place;
       for (uint32_t* n : {&a.uniform_low, &a.uniform_high, &a.mask})
         if (*n != a.none) *n = record_.scalars[*n].place;
     }
@@ -123,8 +171,9 @@ class Layout {
 
   const Code& code_;
   const LaunchShape& shape_;
+  const LaneStrides& lanes_;
   MemRecord record_;
-  std::vector<bool> current_column_, current_scalar_;
+  std::vector<bool> current_column_, current_scalar_, current_base_;
 };
 
 class Writer {
@@ -136,7 +185,9 @@ class Writer {
     XT_TRY_STATUS(head());
     for (InstIndex i = block_.first; i <= block_.last(); ++i) {
       for (const MemRecord::Scalar& s : record.scalars)
-        if (s.at == i) XT_TRY_STATUS(scalar(s));
+        if (s.at == i && !s.with_base) XT_TRY_STATUS(scalar(s));
+      for (const MemRecord::Base& b : record.bases)
+        if (b.at == i) XT_TRY_STATUS(b.mask == b.alone ? base(b) : pair(record.scalars[b.mask], b));
       XT_TRY_STATUS(columns(record, i));
     }
     const InstIndex last = block_.last();
@@ -165,14 +216,63 @@ class Writer {
   // The access's own waits: its registers have arrived where it may issue.
   uint8_t waits_of(InstIndex i) const { return sass::get_control(c_.code.insts[i].raw).wait_mask; }
 
+  static sass::RawInst value_of(const MemRecord::Scalar& s, enc::Gpr to) {
+    sass::RawInst w = s.is_mask ? enc::vote_any(to, enc::Pred{s.index}) : enc::mov_from_ur(to, enc::Ureg{s.index});
+    if (s.negated) set_bits(w, bit(vote_not), 1);
+    return w;
+  }
+
   Status scalar(const MemRecord::Scalar& s) {
     XT_TRY(const Holder h, take(s.at, {Shape::single}));
     Sequence& seq = c_.out.before[s.at];
-    sass::RawInst w = s.is_mask ? enc::vote_any(h.r(0), enc::Pred{s.index}) : enc::mov_from_ur(h.r(0), enc::Ureg{s.index});
-    if (s.negated) set_bits(w, bit(vote_not), 1);
-    put(seq, w, {.stall = vector_to_memory, .wait_mask = waits_of(s.at)});
+    put(seq, value_of(s, h.r(0)), {.stall = vector_to_memory, .wait_mask = waits_of(s.at)});
     store_words(c_, seq, h, 1, s.place);
     return {};
+  }
+
+  // The lanes that the stride is proven for store one and the same word. Where there is no such lane the word says nothing.
+  Status base(const MemRecord::Base& b) {
+    Sequence& seq = c_.out.before[b.at];
+    if (b.lanes.stride == 0) {
+      store(seq, b.lanes.guard, enc::Gpr{b.reg}, enc::Size::b32, b.place, c_.scratch.scoreboard(), waits_of(b.at));
+      return {};
+    }
+    XT_TRY(const Holder h, take(b.at, {Shape::single}));
+    put_base(seq, b, h.r(0), h.scoreboard, waits_of(b.at));
+    store(seq, b.lanes.guard, h.r(0), enc::Size::b32, b.place, h.scoreboard, 0);
+    return {};
+  }
+  // Both in one store, by the lanes of the mask.
+  Status pair(const MemRecord::Scalar& mask, const MemRecord::Base& b) {
+    const auto h = c_.scratch.try_holder(b.at, b.at, {Shape::pair}, previous_);
+    if (!h) {
+      XT_TRY_STATUS(scalar(mask));
+      return base(b);
+    }
+    previous_ = h;
+    Sequence& seq = c_.out.before[b.at];
+    put(seq, value_of(mask, h->r(0)), {.wait_mask = waits_of(b.at)});
+    put_base(seq, b, h->r(1), h->scoreboard, 0);
+    store(seq, b.lanes.guard, h->r(0), enc::Size::b64, mask.place, h->scoreboard, 0);
+    return {};
+  }
+  void put_base(Sequence& seq, const MemRecord::Base& b, enc::Gpr to, uint8_t scoreboard, uint8_t wait_mask) {
+    const uint32_t stride = b.lanes.stride;
+    sass::RawInst w = enc::imad_imm(to, enc::RZ, 0, enc::Gpr{b.reg});
+    if (stride != 0 && c_.lane_offset) {
+      w = enc::imad_imm(to, *c_.lane_offset, 0u - stride / 4, enc::Gpr{b.reg});
+    } else if (stride != 0) {
+      put(seq, enc::s2r(to, enc::sr_laneid), {.stall = scoreboard_visible, .write_barrier = scoreboard});
+      wait_mask |= static_cast<uint8_t>(1u << scoreboard);
+      w = enc::imad_imm(to, to, 0u - stride, enc::Gpr{b.reg});
+    }
+    put(seq, w, {.stall = vector_to_memory, .wait_mask = wait_mask});
+  }
+  void store(Sequence& seq, uint8_t guard, enc::Gpr data, enc::Size size, uint32_t place, uint8_t read_barrier, uint8_t wait_mask) {
+    sass::RawInst w =
+        with_record_policy(enc::stg({c_.scratch.uniform().address, enc::RZ, static_cast<int32_t>(place)}, data, size));
+    set_bits(w, guard_field, guard);
+    put(seq, w, {.stall = scoreboard_visible, .wait_mask = wait_mask, .read_barrier = read_barrier});
   }
 
   Status columns(const MemRecord& record, InstIndex i) {

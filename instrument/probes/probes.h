@@ -6,6 +6,7 @@
 
 #include "instrument/blocks.h"
 #include "instrument/instrument.h"
+#include "instrument/lane_strides.h"
 #include "instrument/prologue.h"
 #include "instrument/relocate.h"
 #include "instrument/scratch.h"
@@ -17,6 +18,7 @@ namespace xtrace::instrument {
 struct Scope {
   const LaunchShape& shape;
   const Places& places;
+  const LaneStrides& lanes;
   bool has(InstIndex i) const { return places.empty() || places[i]; }
 };
 
@@ -85,8 +87,18 @@ struct MemRecord {
     bool negated = false;
     InstIndex at = 0;
     uint32_t place = 0;
+    bool with_base = false;   // a mask: stored together with a base, in the word before it; where no lane is in it, neither is
+  };
+  struct Base {               // a register that is base + lane * stride: the base, for all lanes
+    static constexpr uint32_t alone = 0xffffffff;
+    uint8_t reg = 0;
+    LaneStride lanes;
+    InstIndex at = 0;
+    uint32_t place = 0;
+    uint32_t mask = alone;    // number of the scalar that it is stored with
   };
   std::vector<Column> columns;
+  std::vector<Base> bases;
   std::vector<Scalar> scalars;
   std::vector<wire::Access> accesses;   // without block numbers
   uint32_t bytes = 0;         // 0: no access, no record
