@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <deque>
 
 #include "instrument/code.h"
@@ -18,16 +19,17 @@ constexpr BitRange guard_field = bits(15, 12);
 constexpr uint8_t rz = 255;
 constexpr unsigned warp_lanes = 32;
 
-// What a register holds. Nobody has looked yet (unseen), anything (unknown), or base + lane * stride by the definition at `by`.
+// What a register holds. Nobody has looked yet (unseen), anything (unknown), or what LaneStride says by the definition at `by`.
 struct Value {
   enum class Kind : uint8_t { unseen, unknown, linear } kind = Kind::unseen;
   uint8_t guard = guard_always;
-  uint32_t stride = 0;
+  uint32_t stride = 0, step = 0;
   InstIndex by = 0;
+  bool is_uniform() const { return kind == Kind::linear && stride == 0 && step == 0; }
   bool operator==(const Value&) const = default;
 };
-constexpr Value unknown{Value::Kind::unknown, guard_always, 0, 0};
-constexpr Value uniform{Value::Kind::linear, guard_always, 0, 0};
+constexpr Value unknown{Value::Kind::unknown, guard_always, 0, 0, 0};
+constexpr Value uniform{Value::Kind::linear, guard_always, 0, 0, 0};
 
 Value meet(const Value& a, const Value& b) {
   if (a.kind == Value::Kind::unseen) return b;
@@ -40,14 +42,15 @@ struct State {
   std::array<Value, 64> ur;
 };
 
-// Joins two operands: `guard` of the one, or of both where they agree.
-Value linear(const Value& a, const Value& b, uint32_t stride) {
+// The guard of two operands: of the one, or of both where they agree.
+Value linear(const Value& a, const Value& b, uint32_t stride, uint32_t step) {
   if (a.kind != Value::Kind::linear || b.kind != Value::Kind::linear) return unknown;
   const uint8_t guard = a.guard == guard_always ? b.guard : a.guard;
   if (b.guard != guard_always && b.guard != guard) return unknown;
-  return {Value::Kind::linear, guard, stride, 0};
+  return {Value::Kind::linear, guard, stride, step, 0};
 }
-Value sum(const Value& a, const Value& b) { return linear(a, b, a.stride + b.stride); }
+Value sum(const Value& a, const Value& b) { return linear(a, b, a.stride + b.stride, a.step + b.step); }
+Value times(const Value& a, uint32_t factor) { return linear(a, uniform, a.stride * factor, a.step * factor); }
 
 // One instruction: what it makes of what stands in front of it.
 class Step {
@@ -96,9 +99,8 @@ class Step {
     if (r == rz) return uniform;
     return fx_.use.gpr.test(r) ? s_.gpr[r] : unknown;   // else the operand is not what stands there
   }
-  Value signed_by(Value v, unsigned sign) const {
-    if (flag(sign)) v.stride = 0u - v.stride;
-    return v;
+  Value signed_by(const Value& v, unsigned sign) const {
+    return flag(sign) ? times(v, ~0u) : v;
   }
   Value a() const { return signed_by(gpr(24), 72); }
   Value t() const { return signed_by(gpr(64), 75); }
@@ -124,12 +126,17 @@ class Step {
 
   Value special() const {
     const auto sr = get_bits(w_, bits(79, 72));
-    const Value thread{Value::Kind::linear, guard_always, 1, 0};
-    const uint64_t row = block_.x, plane = uint64_t{block_.x} * block_.y;
+    const Value lane{Value::Kind::linear, guard_always, 1, 0, 0}, row{Value::Kind::linear, guard_always, 0, 1, 0};
+    const uint64_t plane = uint64_t{block_.x} * block_.y;
+    const uint8_t shift = row_shift(block_);
     switch (sr) {
-      case enc::sr_laneid: return thread;
-      case enc::sr_tid_x: return row % warp_lanes == 0 || plane * block_.z == row ? thread : unknown;
-      case enc::sr_tid_y: return row % warp_lanes == 0 || block_.y == 1 ? uniform : unknown;
+      case enc::sr_laneid: return lane;
+      case enc::sr_tid_x:
+        if (block_.x % warp_lanes == 0 || plane * block_.z == block_.x) return lane;
+        return shift != 0 ? sum(lane, times(row, 0u - (1u << shift))) : unknown;
+      case enc::sr_tid_y:
+        if (block_.x % warp_lanes == 0 || block_.y == 1) return uniform;
+        return shift != 0 && (plane % warp_lanes == 0 || block_.z == 1) ? row : unknown;
       case enc::sr_tid_z: return plane % warp_lanes == 0 || block_.z == 1 ? uniform : unknown;
       case enc::sr_ctaid_x:
       case enc::sr_ctaid_y:
@@ -141,9 +148,8 @@ class Step {
 
   // Low words of products: a factor that is one for the warp but not known would give a stride that is not known.
   Value product(const Value& x, const Value& y, std::optional<uint32_t> known) const {
-    if (known) return linear(x, uniform, x.stride * *known);
-    if (x.stride == 0 && y.stride == 0) return linear(x, y, 0);
-    return unknown;
+    if (known) return times(x, *known);
+    return x.is_uniform() && y.is_uniform() ? linear(x, y, 0, 0) : unknown;
   }
   Value imad() const {
     constexpr uint16_t operation = 0x1ff, low_word = 0x024, wide = 0x025;
@@ -159,15 +165,14 @@ class Step {
     // B takes its own sign; bits [79:75] are the shift, so that T has none here.
     const Value y = layout_.s_is_c ? gpr(64) : s();
     if (flag(72)) return unknown;
-    return sum(linear(x, uniform, x.stride << shift), y);
+    return sum(times(x, 1u << shift), y);
   }
   // A shift to the left, of a register that is alone.
   Value shf() const {
     constexpr unsigned right = 76;
     const auto shift = known_b();
     if (flag(right) || flag(high) || !shift || get_bits(w_, bits(71, 64)) != rz) return of_uniform();
-    const Value x = gpr(24);
-    return *shift >= 32 ? unknown : linear(x, uniform, x.stride << *shift);
+    return *shift >= 32 ? unknown : times(gpr(24), 1u << *shift);
   }
 
   // The same operands give the same result, whatever it is.
@@ -187,9 +192,9 @@ class Step {
     if (preds != 0 || fx_.use.upred != 0) return unknown;
     Value all = uniform;
     for (size_t r = 0; r < s_.gpr.size(); ++r)
-      if (fx_.use.gpr.test(r)) all = s_.gpr[r].stride == 0 ? linear(all, s_.gpr[r], 0) : unknown;
+      if (fx_.use.gpr.test(r)) all = s_.gpr[r].is_uniform() ? linear(all, s_.gpr[r], 0, 0) : unknown;
     for (size_t r = 0; r < fx_.use.ur.size(); ++r)
-      if (fx_.use.ur.test(r)) all = r < s_.ur.size() ? linear(all, s_.ur[r], 0) : unknown;
+      if (fx_.use.ur.test(r)) all = r < s_.ur.size() ? linear(all, s_.ur[r], 0, 0) : unknown;
     return all;
   }
 
@@ -224,6 +229,11 @@ void apply(const Code& code, const Dim3& block, InstIndex i, State& s) {
 
 }  // namespace
 
+uint8_t row_shift(const Dim3& block) {
+  const bool rows = std::has_single_bit(block.x) && block.x > 1 && block.x < warp_lanes;
+  return rows ? static_cast<uint8_t>(std::countr_zero(block.x)) : 0;
+}
+
 LaneStrides::LaneStrides(const Code& code, const Dim3& block) {
   // States stand where paths meet or part; between them they are carried along.
   std::vector<uint32_t> entries(code.insts.size(), 0);
@@ -250,7 +260,7 @@ LaneStrides::LaneStrides(const Code& code, const Dim3& block) {
       if (a.low == a.none) continue;
       const Value& v = s.gpr[a.low];
       const bool holds = v.kind == Value::Kind::linear && (v.guard == guard_always || v.guard == guard);
-      if (holds) at_[{i, a.low}] = {v.stride, v.guard};
+      if (holds) at_[{i, a.low}] = {v.stride, v.step, v.guard};
       else at_.erase({i, a.low});
     }
   };

@@ -344,6 +344,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
     out.claims.records_addresses = true;
     out.claims.memory_high_is_known = shape.memory_high.has_value();
     out.claims.block = shape.block;
+    if (lane_offset) out.claims.lane_offset = lane_offset->index;
     out.claims.places = places_;
     out.claims.addresses = address_claims(code, blocks, scope);
   }

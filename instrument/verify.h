@@ -25,6 +25,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,7 @@ struct SpliceClaims {
   std::map<uint32_t, uint32_t> words_behind;     // original offset -> inserted words behind it that jumps do not reach
   bool records_addresses = false;                // `mem`
   Dim3 block{};                                  // threads of a CTA
+  std::optional<uint8_t> lane_offset{};          // register that the prologue sets to 4 * lane
   bool memory_high_is_known = false;             // high words of global addresses are not recorded
   std::vector<bool> places{};                    // by instruction, those whose accesses are recorded; empty: all
   std::vector<AddressClaim> addresses{};

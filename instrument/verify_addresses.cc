@@ -1,5 +1,7 @@
 // address-recorded: the stores of `mem` against the accesses of the original code.
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "instrument/blocks.h"
 #include "instrument/sass/access.h"
@@ -12,11 +14,12 @@ namespace {
 using Kind = AddressClaim::Kind;
 
 constexpr uint16_t stg_uniform = 0x1986;   // STG [R.U32+UR+offset], R
-constexpr uint16_t vote = 0x806, mov_ur = 0x1c02, imad_imm = 0x824, s2r = 0x919;
+constexpr uint16_t vote = 0x806, mov_ur = 0x1c02, imad_imm = 0x824, lop3_imm = 0x812, shf_imm = 0x819, s2r = 0x919;
+constexpr uint64_t lut_and = 0xc0, shf_r_u32_hi = 0x8b;
 constexpr BitRange guard_field = bits(15, 12), lane_field = bits(31, 24), data_field = bits(39, 32), place_field = bits(63, 40);
 constexpr BitRange result_field = bits(23, 16), mov_ur_field = bits(37, 32), vote_field = bits(90, 87), mode_field = bits(73, 72);
 constexpr BitRange factor_field = bits(63, 32), addend_field = bits(71, 64), special_field = bits(79, 72);
-constexpr BitRange size_field = bits(75, 73);
+constexpr BitRange size_field = bits(75, 73), lut_field = bits(79, 72), shf_field = bits(80, 73);
 constexpr uint64_t no_register = 255, lane_number = 0, size_64 = 5, vote_any = 1, always = 7;
 
 class Addresses {
@@ -118,24 +121,48 @@ class Addresses {
     }
     return false;
   }
-  // The place where a store puts the base of `reg`: the register itself, or what the word before makes of it.
+  // The place where a store puts the base of `reg`: the register itself, or what the inserted words before the store make of it.
   std::optional<uint32_t> base_in(uint32_t store, uint8_t reg, const LaneStride& lanes) const {
-    if (lanes.stride == 0 && field(store, data_field) == reg) return place_of(store, reg);
-    const uint32_t product = store - 1;
-    if (!v_.is_inserted(product) || sass::opcode13(v_.words[product]) != imad_imm || v_.effects[product].guarded ||
-        field(product, addend_field) != reg)
-      return std::nullopt;
-    const uint64_t result = field(product, result_field), factor = field(product, lane_field);   // operand A
-    uint32_t expected = 0u - lanes.stride / 4;           // 4 * lane, from the prologue
-    if (result == reg || (factor == no_register && lanes.stride != 0)) return std::nullopt;
-    if (factor == result) {                              // the lane's number
-      expected = 0u - lanes.stride;
-      const uint32_t number = product - 1;
-      if (!v_.is_inserted(number) || sass::opcode13(v_.words[number]) != s2r || v_.effects[number].guarded ||
-          field(number, special_field) != lane_number || field(number, result_field) != result)
-        return std::nullopt;
+    const bool uniform = lanes.stride == 0 && lanes.step == 0;
+    if (uniform && field(store, data_field) == reg) return place_of(store, reg);
+    const uint32_t last = store - 1;
+    if (!v_.is_inserted(last) || field(last, addend_field) != reg) return std::nullopt;
+    const uint64_t result = field(last, result_field);
+    if (result == reg || !place_of(store, result)) return std::nullopt;
+    uint32_t first = last;
+    while (first > from_ && v_.is_inserted(first - 1)) --first;
+    for (uint32_t lane = 0; lane < 32; ++lane)
+      for (const uint32_t value : {0u, 0x12345678u}) {
+        const uint32_t expected = value - lane * lanes.stride - (lane >> row_shift(claims_.block)) * lanes.step;
+        if (result_of(first, last, lane, reg, value) != expected) return std::nullopt;
+      }
+    return place_of(store, result);
+  }
+  // What the word at `last` gives in one lane, when the words from `first` on are done and `reg` holds `value`; nothing when a word
+  // is none of those that `mem` computes by.
+  std::optional<uint32_t> result_of(uint32_t first, uint32_t last, uint32_t lane, uint8_t reg, uint32_t value) const {
+    std::map<uint64_t, std::optional<uint32_t>> values{{no_register, 0u}, {reg, value}};
+    if (claims_.lane_offset) values[*claims_.lane_offset] = 4 * lane;
+    const auto read = [&](uint32_t k, BitRange where_to) -> std::optional<uint32_t> {
+      const auto found = values.find(field(k, where_to));
+      return found == values.end() ? std::nullopt : found->second;
+    };
+    for (uint32_t k = first; k <= last; ++k) {
+      const sass::RegEffects& def = v_.effects[k].def;
+      if (def.gpr.none()) continue;
+      const auto imm = static_cast<uint32_t>(field(k, factor_field));
+      const auto a = read(k, lane_field), c = read(k, addend_field);
+      std::optional<uint32_t> result;
+      const uint16_t op = sass::opcode13(v_.words[k]);
+      if (v_.effects[k].guarded) result = std::nullopt;
+      else if (op == s2r && field(k, special_field) == lane_number) result = lane;
+      else if (op == imad_imm && a && c) result = *a * imm + *c;
+      else if (op == lop3_imm && a && field(k, lut_field) == lut_and) result = *a & imm;
+      else if (op == shf_imm && c && field(k, lane_field) == no_register && field(k, shf_field) == shf_r_u32_hi) result = *c >> imm;
+      for (uint64_t r = 0; r < no_register; ++r)
+        if (def.gpr.test(r)) values[r] = result;
     }
-    return field(product, factor_field) == expected ? place_of(store, result) : std::nullopt;
+    return values[field(last, result_field)];
   }
   bool covers(uint32_t store, uint32_t place) const {
     const uint64_t from = field(store, place_field), size = field(store, size_field);

@@ -34,7 +34,7 @@ class Record {
     for (; mask != 0; mask &= mask - 1) {
       const auto lane = static_cast<unsigned>(std::countr_zero(mask));
       const uint64_t low = a.base == Access::none ? column(a.low, lane)
-                                                  : static_cast<uint32_t>(scalar(a.base) + uint64_t{a.stride} * lane);
+                                                  : static_cast<uint32_t>(scalar(a.base)) + a.stride * lane + a.step * (lane >> a.row_shift);
       const uint64_t sum = (column(a.high, lane) << 32) + low + base;
       out[lane] = low_only ? high | static_cast<uint32_t>(sum) : sum;
     }

@@ -20,6 +20,7 @@ using Shape = Holder::Shape;
 constexpr BitRange guard_index = bits(14, 12);
 constexpr BitRange guard_field = bits(15, 12);
 constexpr unsigned guard_not = 15, vote_not = 90;
+constexpr uint8_t lut_and = 0xc0;   // of a, b
 
 wire::Access::Space space_of(sass::MemSpace space) {
   switch (space) {
@@ -37,6 +38,12 @@ wire::Access::Kind kind_of(sass::MemKind kind) {
     default: return wire::Access::Kind::load;
   }
 }
+
+// The part of a value that differs from lane to lane is a multiple of the lane's number, of its row, or of its place in the row. The
+// register that helps to find it may hold 4 * lane.
+bool by_lanes(const LaneStride& l) { return l.step == 0 && l.stride % 4 == 0; }
+bool by_rows(const LaneStride& l) { return l.stride == 0; }
+bool by_columns(const LaneStride& l, uint8_t shift) { return l.step == 0u - (l.stride << shift) && l.stride % 4 == 0; }
 
 // Collects columns and scalars, each once for as long as its register keeps its value.
 class Layout {
@@ -68,6 +75,8 @@ class Layout {
     if (const auto lanes = a.low == a.none ? std::nullopt : base_of(lanes_.before(i, a.low))) {
       w.base = base(i, a.low, *lanes);
       w.stride = lanes->stride;
+      w.step = lanes->step;
+      w.row_shift = row_shift(shape_.block);
     } else if (a.low != a.none) {
       w.low = column(i, a.low);
     }
@@ -82,9 +91,9 @@ class Layout {
     record_.accesses.push_back(w);
   }
 
-  // The register that helps to find the base holds 4 * lane.
-  static std::optional<LaneStride> base_of(const std::optional<LaneStride>& lanes) {
-    return lanes && lanes->stride % 4 == 0 ? lanes : std::nullopt;
+  // What one register and one product can take away (lane_part).
+  std::optional<LaneStride> base_of(const std::optional<LaneStride>& lanes) const {
+    return lanes && (by_lanes(*lanes) || by_rows(*lanes) || by_columns(*lanes, row_shift(shape_.block))) ? lanes : std::nullopt;
   }
 
   // Numbers, until place() makes them bytes.
@@ -233,7 +242,7 @@ class Writer {
   // The lanes that the stride is proven for store one and the same word. Where there is no such lane the word says nothing.
   Status base(const MemRecord::Base& b) {
     Sequence& seq = c_.out.before[b.at];
-    if (b.lanes.stride == 0) {
+    if (b.lanes.stride == 0 && b.lanes.step == 0) {
       store(seq, b.lanes.guard, enc::Gpr{b.reg}, enc::Size::b32, b.place, c_.scratch.scoreboard(), waits_of(b.at));
       return {};
     }
@@ -256,17 +265,36 @@ class Writer {
     store(seq, b.lanes.guard, h->r(0), enc::Size::b64, mask.place, h->scoreboard, 0);
     return {};
   }
+  // to = the register less what differs from lane to lane.
   void put_base(Sequence& seq, const MemRecord::Base& b, enc::Gpr to, uint8_t scoreboard, uint8_t wait_mask) {
-    const uint32_t stride = b.lanes.stride;
-    sass::RawInst w = enc::imad_imm(to, enc::RZ, 0, enc::Gpr{b.reg});
-    if (stride != 0 && c_.lane_offset) {
-      w = enc::imad_imm(to, *c_.lane_offset, 0u - stride / 4, enc::Gpr{b.reg});
-    } else if (stride != 0) {
+    const LaneStride& l = b.lanes;
+    const uint8_t shift = row_shift(c_.scope.shape.block);
+    uint32_t factor = l.stride;      // of `lane`, in units of `unit` lanes
+    enc::Gpr lane = to;
+    uint32_t unit = 1;
+    if (factor == 0 && l.step == 0) {
+      lane = enc::RZ;
+    } else if (c_.lane_offset) {
+      lane = *c_.lane_offset;
+      unit = 4;
+    } else {
       put(seq, enc::s2r(to, enc::sr_laneid), {.stall = scoreboard_visible, .write_barrier = scoreboard});
       wait_mask |= static_cast<uint8_t>(1u << scoreboard);
-      w = enc::imad_imm(to, to, 0u - stride, enc::Gpr{b.reg});
     }
-    put(seq, w, {.stall = vector_to_memory, .wait_mask = wait_mask});
+    if (l.step != 0) {
+      const bool rows = by_rows(l);
+      put(seq,
+          rows ? enc::shf_r_u32_hi_imm(to, lane, static_cast<uint8_t>(shift + (unit == 4 ? 2 : 0)))
+               : enc::lop3_imm(to, lane, unit * ((1u << shift) - 1), enc::RZ, lut_and),
+          {.stall = vector_to_vector, .wait_mask = wait_mask});
+      wait_mask = 0;
+      lane = to;
+      if (rows) {
+        factor = l.step;
+        unit = 1;
+      }
+    }
+    put(seq, enc::imad_imm(to, lane, 0u - factor / unit, enc::Gpr{b.reg}), {.stall = vector_to_memory, .wait_mask = wait_mask});
   }
   void store(Sequence& seq, uint8_t guard, enc::Gpr data, enc::Size size, uint32_t place, uint8_t read_barrier, uint8_t wait_mask) {
     sass::RawInst w =

@@ -50,7 +50,8 @@ struct Site {                  // pair probe
 //
 //   column(low) + column(high) << 32 + scalar(uniform_low) + scalar(uniform_high) << 32 + offset
 //
-// with base + lane * stride, modulo 2^32, in place of column(low) where the code proves that they are the same,
+// with base + lane * stride + (lane >> row_shift) * step, modulo 2^32, in place of column(low) where the code proves that they are
+// the same,
 // modulo 2^64, or 2^32 where the address has 32 bits. Places are byte offsets in the record of the block; `none` counts as 0.
 struct Access {
   enum class Space : uint8_t { global, generic, shared, local };
@@ -66,8 +67,9 @@ struct Access {
   static constexpr uint32_t none = 0xffffffff;
   uint32_t low = none, high = none;                    // columns: 32 words, one a lane
   uint32_t uniform_low = none, uniform_high = none;    // scalars: one word
-  uint32_t base = none, stride = 0;                    // scalar and number, in place of the column `low`; says nothing where the
-                                                       // mask is 0
+  uint32_t base = none;        // scalar, in place of the column `low`; says nothing where the mask is 0
+  uint32_t stride = 0, step = 0;
+  uint8_t row_shift = 0;
   uint32_t mask = none;        // scalar: lanes whose guard held; none: all active ones. Not written where there are none: slots
                                // are zeroed
 };

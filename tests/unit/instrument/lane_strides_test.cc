@@ -44,6 +44,7 @@ std::optional<uint32_t> stride_of(const std::vector<const char*>& lines, Dim3 bl
   const auto found = r2(lines, block);
   if (found) {
     EXPECT_EQ(found->guard, guard_always);
+    EXPECT_EQ(found->step, 0u);
   }
   return found ? std::optional(found->stride) : std::nullopt;
 }
@@ -54,13 +55,30 @@ TEST(LaneStrides, ThreadNumbersByTheShapeOfTheCta) {
   EXPECT_EQ(stride_of(x), 1u);
   EXPECT_EQ(stride_of(x, {80, 1, 1}), 1u);
   EXPECT_EQ(stride_of(x, {32, 8, 1}), 1u);
-  EXPECT_EQ(stride_of(x, {16, 16, 1}), std::nullopt);
   EXPECT_EQ(stride_of(x, {48, 2, 1}), std::nullopt);
   EXPECT_EQ(stride_of(y, {32, 8, 1}), 0u);
   EXPECT_EQ(stride_of(y, {80, 1, 1}), 0u);
-  EXPECT_EQ(stride_of(y, {16, 16, 1}), std::nullopt);
+  EXPECT_EQ(stride_of(y, {48, 2, 1}), std::nullopt);
   EXPECT_EQ(stride_of(z, {16, 16, 2}), 0u);
   EXPECT_EQ(stride_of(z, {16, 1, 2}), std::nullopt);
+}
+
+TEST(LaneStrides, RowsOfTheCta) {
+  EXPECT_EQ(row_shift({16, 16, 1}), 4);
+  EXPECT_EQ(row_shift({2, 64, 1}), 1);
+  for (const Dim3 none : {Dim3{1, 32, 1}, Dim3{12, 4, 1}, Dim3{32, 8, 1}, Dim3{64, 1, 1}}) EXPECT_EQ(row_shift(none), 0);
+  const std::vector<const char*> x{"S2R R2, SR_TID.X", "LDS R5, [R2]", "EXIT"}, y{"S2R R2, SR_TID.Y", "LDS R5, [R2]", "EXIT"},
+      both{"S2R R0, SR_TID.X", "S2R R1, SR_TID.Y", "IMAD R2, R1, 0x40, R0", "LDS R5, [R2]", "EXIT"};
+  const uint32_t back = 0u - 16;
+  EXPECT_EQ(r2(x, {16, 16, 1}), (LaneStride{1, back, guard_always}));
+  EXPECT_EQ(r2(y, {16, 16, 1}), (LaneStride{0, 1, guard_always}));
+  EXPECT_EQ(r2(both, {16, 16, 1}), (LaneStride{1, 64 - 16, guard_always}));
+  EXPECT_EQ(r2(y, {16, 3, 2}), std::nullopt) << "a warp goes on in the next plane";
+  EXPECT_EQ(r2(y, {16, 3, 1}), (LaneStride{0, 1, guard_always}));
+  // A row of the tile has 16 words: the thread's number in the CTA, whatever the rows.
+  EXPECT_EQ(r2({"S2R R0, SR_TID.X", "S2R R1, SR_TID.Y", "LEA R3, R1, R0, 0x4", "SHF.L.U32 R2, R3, 0x2, RZ", "LDS R5, [R2]", "EXIT"},
+               {16, 16, 1}),
+            (LaneStride{4, 0, guard_always}));
 }
 
 TEST(LaneStrides, SumsProductsAndShifts) {
@@ -118,14 +136,14 @@ TEST(LaneStrides, Loops) {
 
 TEST(LaneStrides, UnderAGuard) {
   const std::vector<const char*> lines{"S2R R0, SR_TID.X", "@!P1 VIADD R2, R0, 0x20", "@!P1 LDS R5, [R2]", "EXIT"};
-  EXPECT_EQ(r2(lines), (LaneStride{1, 9}));
+  EXPECT_EQ(r2(lines), (LaneStride{1, 0, 9}));
   EXPECT_EQ(r2({"S2R R0, SR_TID.X", "@!P1 VIADD R2, R0, 0x20", "LDS R5, [R2]", "EXIT"}), std::nullopt) << "other lanes too";
   EXPECT_EQ(r2({"S2R R0, SR_TID.X", "@!P1 VIADD R2, R0, 0x20", "@P1 LDS R5, [R2]", "EXIT"}), std::nullopt) << "the other lanes";
   EXPECT_EQ(r2({"S2R R0, SR_TID.X", "@!P1 VIADD R2, R0, 0x20", "ISETP.LT.U32.AND P1, PT, R0, 0x8, PT", "@!P1 LDS R5, [R2]", "EXIT"}),
             std::nullopt)
       << "the guard has changed";
   EXPECT_EQ(r2({"S2R R0, SR_TID.X", "@!P1 VIADD R3, R0, 0x20", "@P2 VIADD R2, R3, 0x20", "@P2 LDS R5, [R2]", "EXIT"}), std::nullopt);
-  EXPECT_EQ(r2({"S2R R0, SR_TID.X", "VIADD R2, R0, 0x20", "@P2 LDS R5, [R2]", "EXIT"}), (LaneStride{1, guard_always}));
+  EXPECT_EQ(r2({"S2R R0, SR_TID.X", "VIADD R2, R0, 0x20", "@P2 LDS R5, [R2]", "EXIT"}), (LaneStride{1, 0, guard_always}));
 }
 
 // What a kernel of the fixtures gains: every access of the transposition, no matter its guard.

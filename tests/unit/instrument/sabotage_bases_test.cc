@@ -17,23 +17,28 @@ constexpr uint16_t imad_imm = 0x824, stg_uniform = 0x1986;
 class SabotageBases : public testing::Test {
  protected:
   void SetUp() override {
-    shape.block = {32, 8, 1};
+    splice_at({32, 8, 1}, "transpose");
+    ASSERT_EQ(products.size(), 11u) << "four loads, four stores, a row of the tile, and a column in two blocks";
+  }
+  void splice_at(Dim3 block, const char* name) {
+    products.clear();
+    stores.clear();
+    shape.block = block;
     shape.memory_high = 0x7f9d;
     wire::SlotLayout layout = some_layout(shape, false, false);
     layout.lead_bytes = wire::mem_line;
-    const Kernel kernel = fixture_kernel("transpose");
+    const Kernel kernel = fixture_kernel(name);
     auto spliced = splice(kernel.cubin, kernel.name, shape, plan_of(ProbeKind::mem), layout);
     ASSERT_TRUE(spliced) << spliced.error().to_string();
     mem = Case{kernel, std::move(*spliced), {}};
     mem.claims = mem.spliced.claims;
     ASSERT_TRUE(mem.verify().empty());
-    for (uint32_t k = mem.claims.prologue_words; k < word_count(mem); ++k) {
+    for (uint32_t k = mem.claims.prologue_words; k + 1 < word_count(mem); ++k) {
       if (mem.claims.original_of_new[k] != wire::AddressMap::inserted || sass::opcode13(word(k)) != imad_imm) continue;
+      if (sass::opcode13(word(k + 1)) != stg_uniform) continue;   // of the prologue
       products.push_back(k);
-      ASSERT_EQ(sass::opcode13(word(k + 1)), stg_uniform) << "the store behind it";
       stores.push_back(k + 1);
     }
-    ASSERT_EQ(products.size(), 11u) << "four loads, four stores, a row of the tile, and a column in two blocks";
   }
   sass::RawInst word(uint32_t k) const { return word_at(mem, mem.spliced.cubin, k); }
   template <typename F>
@@ -85,10 +90,19 @@ TEST_F(SabotageBases, Gone) {
     sass::set_control(w, c);
   });
 }
+// Rows of 16 threads: two of them in a warp. What picks the row, or the place in it, stands in front of the product.
+TEST_F(SabotageBases, AnotherRow) {
+  splice_at({16, 16, 1}, "sgemm");
+  std::vector<uint32_t> picks;
+  for (const uint32_t k : products)
+    if (const uint16_t op = sass::opcode13(word(k - 1)); op == 0x812 || op == 0x819) picks.push_back(k - 1);
+  EXPECT_GE(picks.size(), 4u) << "loads of a row and of a column of the tiles";
+  caught(picks, [](sass::RawInst& w) { set_bits(w, bits(63, 32), get_bits(w, bits(63, 32)) ^ 1); });
+}
 // In another shape of CTA the same code proves nothing: the column that should be there is missed.
 TEST_F(SabotageBases, AnotherCta) {
   Case c = mem;
-  c.claims.block = {16, 16, 1};
+  c.claims.block = {24, 16, 1};
   size_t missed = 0;
   for (const Violation& v : c.verify()) missed += v.rule == "address-recorded";
   EXPECT_GE(missed, 16u);
