@@ -91,6 +91,8 @@ def main():
     arguments = parser.parse_args()
     sanitizer = arguments.sanitizer or find_sanitizer()
     gpu = run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], 20)
+    if not gpu:
+        sys.exit("measure: needs a GPU")
     name, driver = (word.strip() for word in gpu.splitlines()[0].split(","))
     result = {"schema": "xtrace-peer-sanitizer", "schema_version": 1,
               "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
