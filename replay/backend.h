@@ -122,6 +122,8 @@ class Backend {
     static_cast<void>(amount);
     return run(module);
   }
+  // Where a region lies for this module: as recorded, but for the module's own variables, which the loader places.
+  virtual Result<DevPtr> region_address(ModuleHandle module, size_t index) = 0;
   // Contents of every region now (parallel to record.regions).
   virtual Result<std::vector<Bytes>> read_regions(ModuleHandle module) = 0;
   // Contents of one region now. The default reads all of them; a backend that can do better overrides it, so that

@@ -274,16 +274,22 @@ Result<Resources> DriverBackend::resources(ModuleHandle handle) {
   return watch(module_resources(api_, *m, launch_));
 }
 
-Result<Bytes> DriverBackend::read_region(ModuleHandle handle, size_t index) {
-  XT_TRY_STATUS(usable(true));
+Result<DevPtr> DriverBackend::region_address(ModuleHandle handle, size_t index) {
   XT_TRY(LoadedModule * m, module(handle));
   if (index >= launch_.record.regions.size())
     return internal("region {} asked of a launch with {}", index, launch_.record.regions.size());
   const bundle::Region& r = launch_.record.regions[index];
-  if (is_placed(r.kind)) return read(r.address, r.size);
+  if (is_placed(r.kind)) return r.address;
   for (const BoundVariable& v : m->variables)
-    if (v.region == index) return read({v.live}, v.size);
-  return Bytes();  // a variable of size 0 is not bound
+    if (v.region == index) return DevPtr{v.live};
+  return DevPtr{};  // a variable of size 0 is not bound
+}
+
+Result<Bytes> DriverBackend::read_region(ModuleHandle handle, size_t index) {
+  XT_TRY_STATUS(usable(true));
+  XT_TRY(const DevPtr address, region_address(handle, index));
+  if (address.value == 0) return Bytes();
+  return read(address, launch_.record.regions[index].size);
 }
 
 Result<std::vector<Bytes>> DriverBackend::read_regions(ModuleHandle handle) {

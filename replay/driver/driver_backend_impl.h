@@ -36,6 +36,7 @@ class DriverBackend final : public Backend {
   Result<RunOutcome> run(ModuleHandle module) override;
   Result<RunOutcome> run_disturbed(ModuleHandle module, uint32_t amount) override;
   Result<std::vector<Bytes>> read_regions(ModuleHandle module) override;
+  Result<DevPtr> region_address(ModuleHandle module, size_t index) override;
   Result<Bytes> read_region(ModuleHandle module, size_t index) override;
   void set_written_regions(std::vector<bool> written) override;
   Result<TimingResult> time(const TimingRequest& request) override;

@@ -41,6 +41,7 @@ class Interp final : public InterpBackend {
   Status restore(ModuleHandle module, RestoreScope scope) override;
   Result<RunOutcome> run(ModuleHandle module) override;
   Result<std::vector<Bytes>> read_regions(ModuleHandle module) override;
+  Result<DevPtr> region_address(ModuleHandle module, size_t index) override;
   Result<Bytes> read_region(ModuleHandle module, size_t index) override;
   void set_written_regions(std::vector<bool> written) override { written_ = std::move(written); }
   Result<TimingResult> time(const TimingRequest&) override {
@@ -198,6 +199,12 @@ Result<RunOutcome> Interp::run(ModuleHandle module) {
   if (result.error().kind != ErrorKind::device) return tl::make_unexpected(std::move(result).error());
   outcome.failure = result.error().message;
   return outcome;
+}
+
+Result<DevPtr> Interp::region_address(ModuleHandle module, size_t index) {
+  XT_TRY_STATUS(program(module));
+  if (index >= regions_.size()) return internal("region {} asked of a launch with {}", index, regions_.size());
+  return launch_.record.regions[index].address;
 }
 
 Result<Bytes> Interp::read_region(ModuleHandle module, size_t index) {

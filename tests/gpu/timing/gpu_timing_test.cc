@@ -258,7 +258,9 @@ TEST_F(GpuTiming, IntervalsAddUpToWhatTheKernelMeasuresItself) {
     const uint32_t all = (clocks[s + 1] - clocks[s]) / 16;
     std::printf("%s: %.1f cycles by itself, %.1f +- %.1f by %u of %u intervals, %.1f in the dense trace\n", names[s], truth[s], sum,
                 std::sqrt(error), sites, all, dense);
-    if (sites == all) EXPECT_NEAR(sum, truth[s], std::max(0.05 * truth[s], std::sqrt(error)));
+    if (sites == all) {
+      EXPECT_NEAR(sum, truth[s], std::max(0.05 * truth[s], std::sqrt(error)));
+    }
   }
 }
 

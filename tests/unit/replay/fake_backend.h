@@ -68,6 +68,7 @@ class FakeBackend final : public Backend {
     ++disturbed;
     return run(module);
   }
+  Result<DevPtr> region_address(ModuleHandle, size_t) override { return unsupported("the fake has no addresses"); }
   Result<std::vector<Bytes>> read_regions(ModuleHandle) override { return memory_; }
   void set_written_regions(std::vector<bool> written) override { written_ = std::move(written); }
   Result<TimingResult> time(const TimingRequest&) override {

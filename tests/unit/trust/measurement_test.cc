@@ -47,6 +47,7 @@ class TimedBackend final : public replay::Backend {
   Result<replay::Resources> resources(replay::ModuleHandle) override { return replay::Resources{}; }
   Status restore(replay::ModuleHandle, replay::RestoreScope) override { return {}; }
   Result<replay::RunOutcome> run(replay::ModuleHandle) override { return replay::RunOutcome{}; }
+  Result<DevPtr> region_address(replay::ModuleHandle, size_t) override { return unsupported("no addresses"); }
   Result<std::vector<Bytes>> read_regions(replay::ModuleHandle) override { return std::vector<Bytes>(); }
   void set_written_regions(std::vector<bool> w) override { written = std::move(w); }
   Result<replay::TimingResult> time(const replay::TimingRequest& r) override {

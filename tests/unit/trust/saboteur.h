@@ -56,6 +56,7 @@ class Saboteur final : public replay::Backend {
   Result<replay::Resources> resources(replay::ModuleHandle m) override { return inner_->resources(m); }
   Status restore(replay::ModuleHandle m, replay::RestoreScope s) override { return inner_->restore(m, s); }
   Result<replay::RunOutcome> run(replay::ModuleHandle m) override { return inner_->run(m); }
+  Result<DevPtr> region_address(replay::ModuleHandle m, size_t r) override { return inner_->region_address(m, r); }
   Result<std::vector<Bytes>> read_regions(replay::ModuleHandle m) override {
     auto all = inner_->read_regions(m);
     if (all && on_output && std::find(probed_.begin(), probed_.end(), m) != probed_.end())

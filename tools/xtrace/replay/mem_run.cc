@@ -24,23 +24,32 @@ std::vector<std::string> not_covered(const LaunchContext& c, const Counts& count
   return out;
 }
 
-}  // namespace
-
-std::vector<trace::MemoryRange> memory_of(const bundle::LaunchRecord& launch) {
+// The memory of the launch, in order of address, as the module sees it.
+Result<std::vector<trace::MemoryRange>> memory_of(const LaunchContext& c, replay::ModuleHandle module) {
   std::vector<trace::MemoryRange> memory;
-  for (const bundle::Region& r : launch.regions)
-    if (r.size != 0) memory.push_back({r.address.value, r.address.value + r.size});
+  const std::vector<bundle::Region>& regions = c.launch.record.regions;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    if (regions[i].size == 0) continue;
+    XT_TRY(const DevPtr address, c.backend.region_address(module, i));
+    memory.push_back({address.value, address.value + regions[i].size});
+  }
   std::sort(memory.begin(), memory.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
   return memory;
 }
 
+}  // namespace
+
 std::optional<uint32_t> memory_high(const bundle::LaunchRecord& launch) {
-  const std::vector<trace::MemoryRange> memory = memory_of(launch);
-  if (memory.empty()) return std::nullopt;
-  const uint64_t high = memory.front().begin >> 32;
-  for (const trace::MemoryRange& r : memory)
-    if (r.begin >> 32 != high || (r.end - 1) >> 32 != high) return std::nullopt;
-  return static_cast<uint32_t>(high);
+  std::optional<uint32_t> high;
+  for (const bundle::Region& r : launch.regions) {
+    if (r.size == 0) continue;
+    if (r.kind == bundle::RegionKind::global) return std::nullopt;
+    for (const uint64_t address : {r.address.value, r.address.value + r.size - 1}) {
+      if (high && *high != address >> 32) return std::nullopt;
+      high = static_cast<uint32_t>(address >> 32);
+    }
+  }
+  return high;
 }
 
 Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts,
@@ -64,7 +73,8 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, uint32_t one_in,
   if (compare) XT_TRY_STATUS(compare_now(c, run->module, e));
   add_clean_facts(c, e);
 
-  trace::MemAnalysis analysis(run->spliced.map, memory_of(c.launch.record));
+  XT_TRY(std::vector<trace::MemoryRange> memory, memory_of(c, run->module));
+  trace::MemAnalysis analysis(run->spliced.map, std::move(memory));
   const std::vector<uint64_t> counted(counts.mem_bytes.begin(), counts.mem_bytes.end());
   XT_TRY(const trace::DecodeSummary summary,
          trace::decode_mem(run->spliced.map, run->buffer->reader(), run->buffer->entries(), counted, analysis));

@@ -14,9 +14,8 @@ struct MemRun : ProbeRun {
   std::vector<std::string> not_covered;       // "UTMALDG.2D ... at 0x120: why"
 };
 
-// The memory that a launch was recorded with, in order of address.
-std::vector<trace::MemoryRange> memory_of(const bundle::LaunchRecord& launch);
-// LaunchShape::memory_high: set when all of that has one high word.
+// LaunchShape::memory_high: set when all memory of the launch has one high word. Variables of the module lie where the loader puts
+// them, which is not known before.
 std::optional<uint32_t> memory_high(const bundle::LaunchRecord& launch);
 
 Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts,
