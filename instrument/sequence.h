@@ -14,7 +14,7 @@ namespace xtrace::instrument {
 // 120 and 121 keep them too.
 namespace latency {
 constexpr unsigned vector_to_vector = 5;     // ALU or IMAD result to ALU or IMAD
-constexpr unsigned vector_to_memory = 5;     // ALU, IMAD or CS2R result to address or data of a store
+constexpr unsigned vector_to_memory = 5;     // ALU, IMAD or CS2R result to address or data of a store; sm_75: splice.cc adds to it
 constexpr unsigned predicate_to_guard = 13;
 constexpr unsigned uniform_to_vector = 12;   // uniform ALU to a vector or memory instruction
 constexpr unsigned r2ur_to_use = 15;

@@ -135,12 +135,29 @@ void place_rest(const Code& code, const Blocks& blocks, bool at_once, bool held,
   at.insert(at.begin(), prologue.rest.begin(), prologue.rest.end());
 }
 
+// Before memory instructions: what the architecture needs beyond latency::vector_to_memory, which probes keep.
+Sequence delayed(const sass::Arch& arch, Sequence seq) {
+  if (arch.result_to_memory <= latency::vector_to_memory) return seq;
+  Sequence out;
+  for (const sass::RawInst& w : seq) {
+    const sass::Effects fx = sass::effects(arch, w, 0);
+    const bool memory = fx.kind != sass::MemKind::none && fx.space != sass::MemSpace::constant;
+    if (memory && (out.empty() || sass::get_control(out.back()).stall < arch.result_to_memory))
+      put_pause(out, arch.result_to_memory - latency::vector_to_memory);
+    out.push_back(w);
+  }
+  return out;
+}
+
 // Probes and prologue are written in words of sm_90.
 void to_arch(const sass::Arch& arch, Insertions& insertions, Sequence& entry) {
   const auto convert = [&arch](Sequence& seq) {
     for (sass::RawInst& w : seq) w = sass::enc::for_arch(arch, w);
+    seq = delayed(arch, std::move(seq));
   };
+  const size_t words = entry.size();
   convert(entry);
+  XT_CHECK(entry.size() == words, "a branch of the prologue would move");
   for (Sequence& seq : insertions.before) convert(seq);
   for (Sequence& seq : insertions.after) convert(seq);
 }
@@ -201,8 +218,6 @@ struct Splicer::Impl {
 Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const LaunchShape& shape) {
   XT_TRY(cubin::Image image, cubin::Image::parse(bytes));
   XT_TRY(cubin::KernelInfo info, cubin::kernel_info(image, kernel));
-  XT_TRY(const sass::Arch* arch, sass::find_arch(image.sm()));
-  if (arch->clock_to_alu == 0) return unsupported("there is no probe code for {}; kernel {} is for it", arch->name, kernel);
   for (uint8_t attribute : info.unknown_payload_attributes)
     return unsupported("kernel {} carries EIATTR {:#04x}, which may hold code offsets that xtrace does not know", kernel,
                        attribute);

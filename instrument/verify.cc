@@ -162,6 +162,16 @@ void Checker::control_words() {
   }
 }
 
+std::set<uint32_t> exit_offsets(const std::vector<cubin::InfoRecord>& records) {
+  constexpr uint8_t attribute = 0x1c;   // EIATTR_EXIT_INSTR_OFFSETS
+  std::set<uint32_t> offsets;
+  for (const cubin::InfoRecord& r : records)
+    if (r.attribute == attribute)
+      for (size_t at = 0; at + 4 <= r.payload.size(); at += 4)
+        offsets.insert(*read_at<uint32_t>(r.payload, at, "exit offset"));
+  return offsets;
+}
+
 void Checker::metadata() {
   if (v.new_registers < v.old_registers)
     fail("metadata", 0, fmt::format("register count fell from {} to {}", v.old_registers, v.new_registers));
@@ -172,17 +182,16 @@ void Checker::metadata() {
   if (new_image.symbols()[new_info.symbol].size != v.words.size() * sass::inst_bytes)
     fail("metadata", 0, fmt::format("symbol size {:#x}, section size {:#x}",
                                     new_image.symbols()[new_info.symbol].size, v.words.size() * sass::inst_bytes));
-  if (!new_info.info_section) return;
-  const auto records = new_image.info_records(*new_info.info_section);
-  if (!records) return fail("metadata", 0, records.error().message);
-  constexpr uint8_t exit_offsets = 0x1c;
-  std::set<uint32_t> listed, present;
-  for (const cubin::InfoRecord& r : *records)
-    if (r.attribute == exit_offsets)
-      for (size_t at = 0; at + 4 <= r.payload.size(); at += 4)
-        listed.insert(*read_at<uint32_t>(r.payload, at, "exit offset"));
+  if (!new_info.info_section || !old_info.info_section) return;
+  const auto records = new_image.info_records(*new_info.info_section), old_records = old_image.info_records(*old_info.info_section);
+  if (!records || !old_records)
+    return fail("metadata", 0, records ? old_records.error().message : records.error().message);
+  const std::set<uint32_t> listed = exit_offsets(*records);
+  std::set<uint32_t> present;
   for (uint32_t k = 0; k < v.words.size(); ++k)
     if (v.effects[k].flow == sass::Flow::exit) present.insert(v.pc(k));
+  // Hand-written kernels that list none need none.
+  if (exit_offsets(*old_records).empty()) present.clear();
   if (listed != present)
     fail("metadata", 0, fmt::format("{} EXIT offsets listed, {} EXIT instructions present", listed.size(),
                                     present.size()));

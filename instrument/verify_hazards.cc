@@ -256,7 +256,7 @@ class Hazards {
         fail("result-too-early", k, "a result of variable latency without a write barrier");
       } else {
         s.left.vector_alu[r] = fx.mnemonic == "CS2R" ? v_.old.arch->clock_to_alu : 4;
-        s.left.vector_memory[r] = 5;
+        s.left.vector_memory[r] = v_.old.arch->result_to_memory;
       }
       s.probe_value.set(r);
     }

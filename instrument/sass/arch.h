@@ -20,8 +20,8 @@ struct Arch {
   uint16_t bank0_block_dim;      // byte offset of blockDim.x in c[0x0]; .y +4, .z +8
   uint16_t bank0_grid_dim;       // byte offset of gridDim.x in c[0x0]
   uint16_t bank0_params;         // byte offset of the first kernel parameter in c[0x0]
-  uint8_t clock_to_alu;          // cycles from CS2R to an ALU instruction that reads its result; 0: there is no probe code for
-                                 // this architecture
+  uint8_t clock_to_alu;          // cycles from CS2R to an ALU instruction that reads its result
+  uint8_t result_to_memory;      // cycles from an ALU result, or CS2R, to a memory instruction that reads it
 };
 
 // The ten architectures with 128-bit instructions known here: 75 80 86 87 89 90 100 103 120 121.

@@ -387,6 +387,24 @@ void widen(RawInst& w, unsigned low, unsigned width) {
   if (get_bits(w, bits(low + sm90_ur_bits - 1, low)) == URZ.index) put(w, bits(low + width - 1, low), low_mask(width));
 }
 
+// Order and scope of an access, [80:77]: sm_75 has other codes. [ptxas 13 output]
+constexpr BitRange order_field = bits(80, 77);
+struct OrderCode {
+  uint8_t sm90, sm75;
+};
+constexpr OrderCode order_codes[] = {{0, 7}, {7, 10}};   // none; .STRONG.GPU
+bool is_sm75(const Arch& arch) { return arch.group == 0; }
+
+RawInst with_order_of(const Arch& arch, const Form& form, RawInst w) {
+  if (!is_sm75(arch) || form.space() != MemSpace::global) return w;
+  for (const OrderCode& code : order_codes)
+    if (get_bits(w, order_field) == code.sm90) {
+      put(w, order_field, code.sm75);
+      return w;
+    }
+  XT_CHECK(false, "an access of probe code in an order that sm_75 is not known to have");
+}
+
 RawInst with_opcode_of(const Arch& arch, RawInst w) {
   if (opcode13(w) == r2ur_opcode && find_form(arch, w) == nullptr) put(w, bits(11, 0), old_r2ur_opcode);
   return w;
@@ -405,7 +423,7 @@ RawInst for_arch(const Arch& arch, RawInst w) {
     for (const Slot& s : opcode->other_writes)
       if (s.kind == SlotKind::ur) widen(w, s.low, arch.ur_bits);
   }
-  w = with_opcode_of(arch, w);
+  w = with_order_of(arch, *opcode->form, with_opcode_of(arch, w));
   if (opcode->form->has(rel_target) && !arch.branch_low_byte) {
     const auto target = branch_target(sm90, *opcode->form, w, 0);
     put(w, bits(23, 16), 0);
@@ -416,7 +434,11 @@ RawInst for_arch(const Arch& arch, RawInst w) {
   return w;
 }
 
-bool exists(const Arch& arch, const RawInst& w) { return find_form(arch, with_opcode_of(arch, w)) != nullptr; }
+bool exists(const Arch& arch, const RawInst& w) {
+  const Form* form = find_form(arch, with_opcode_of(arch, w));
+  // sm_75 has no memory descriptors.
+  return form != nullptr && !(is_sm75(arch) && form->space() == MemSpace::global && get_bits(w, bit(76)) != 0);
+}
 
 RawInst with_guard(RawInst w, Pred p, bool negate) {
   put(w, bits(14, 12), p.index);

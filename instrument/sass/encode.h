@@ -142,9 +142,10 @@ RawInst bra(uint32_t pc, int64_t target);  // unconditional; both are byte offse
 RawInst nop();
 RawInst exit();
 
-// The word of sm_90, as one of these constructors makes it, for another architecture (but sm_75): uniform registers have 8 bits
-// from sm_100 on; in front of sm_90 branches are coded otherwise, and R2UR has another opcode and variable latency. exists() is false for what the
-// architecture does not have: ELECT in front of sm_90.
+// The word of sm_90, as one of these constructors makes it, for another architecture: uniform registers have 8 bits from sm_100
+// on; in front of sm_90 branches are coded otherwise, and R2UR has another opcode and variable latency; sm_75 codes the order
+// of global accesses otherwise. exists() is false for what the architecture does not have: ELECT in front of sm_90, memory
+// descriptors on sm_75.
 RawInst for_arch(const Arch& arch, RawInst w);
 bool exists(const Arch& arch, const RawInst& w);
 

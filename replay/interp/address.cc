@@ -72,13 +72,19 @@ void log(const Step& s, sass::MemSpace space, uint64_t address, unsigned bytes, 
 void decode_address(Decoder& d, Inst& i, const AddressFields& f) {
   const auto zero = Operand{d.program().layout.zero()};
   i.c[2] = i.c[3] = i.a[1] = zero;
-  d.expect(72, 72, 1, "the 64-bit address flag");
+  const bool below_4g = !d.flag(72);  // an address of 32 bits [measured H200]
   i.offset = d.take_signed(f.offset_high, f.offset_low);
   if (!d.extended()) {
-    d.gprs(i.a, 24, 2);
+    d.gprs(i.a, 24, below_4g ? 1 : 2);
     return;
   }
   const bool wide = d.flag(f.wide_bit), descriptor = d.flag(f.desc_bit);
+  if (below_4g) {
+    if (wide || descriptor) d.refuse("a 32-bit address with a part of 64 bits");
+    d.gprs(i.a, 24, 1);
+    d.urs(&i.c[2], f.ur_low, 1);
+    return;
+  }
   d.gprs(i.a, 24, wide ? 2 : 1);
   if (!wide) i.a[1] = zero;
   if (descriptor && !wide) d.refuse("a descriptor with a 32-bit address");

@@ -159,8 +159,8 @@ void decode_swap_kind(Decoder& d, Inst& i) {
 }
 void decode_cas64(Decoder& d, Inst& i, Exec exec) {
   decode_swap_operands(d, i);
-  d.expect(72, 72, 1, "the 64-bit address flag");
-  d.gprs(i.a, 24, 2);
+  i.a[1] = Operand{d.program().layout.zero()};
+  d.gprs(i.a, 24, d.flag(72) ? 2 : 1);
   d.no_pred_dst(81, "a predicate result");
   d.hint(86, 84);
   d.hint(80, 77);

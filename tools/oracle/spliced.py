@@ -2,7 +2,7 @@
 """Splices random kernels of whole libraries and lets nvdisasm read every result (developers only: needs nvdisasm).
 
   tools/oracle/spliced.py --nvdisasm NVDISASM --splice BUILD/bin/sass_splice_corpus [--sm N ...] [--kernels N] [--plan NAME]
-                          [--work FOLDER] FILE...
+                          [--read N] [--work FOLDER] FILE...
 
 Prints, for every architecture, what the splicer says, then how many spliced cubins nvdisasm read, in how many it failed and in
 how many it said something, and each message with its count (numbers left out). One architecture at a time is on the disk, in
@@ -10,6 +10,7 @@ a temporary folder below --work. Exit status 1 when nvdisasm failed on a cubin."
 import argparse
 import collections
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -36,6 +37,7 @@ def main():
     parser.add_argument("--sm", type=int, action="append", help="only these architectures")
     parser.add_argument("--kernels", default="2000")
     parser.add_argument("--plan", default="block")
+    parser.add_argument("--read", type=int, help="only so many of the spliced cubins, drawn at random: nvdisasm takes long")
     parser.add_argument("--work", help="where the temporary folder is made")
     parser.add_argument("files", nargs="+")
     args = parser.parse_args()
@@ -45,6 +47,8 @@ def main():
             subprocess.run([args.splice, "--kernels", args.kernels, "--sm", str(sm), "--plan", args.plan, "--save", folder,
                             *args.files], check=True)
             cubins = sorted(pathlib.Path(folder).glob(f"*_{args.plan}.cubin"))
+            if args.read and args.read < len(cubins):
+                cubins = sorted(random.Random(1).sample(cubins, args.read))
             failed, loud, messages = read_all(args.nvdisasm, cubins)
         print(f"sm_{sm}: nvdisasm read {len(cubins)} spliced cubins, failed in {len(failed)}, said something in {loud}")
         for message, n in messages.most_common():

@@ -30,7 +30,7 @@ Result<Code> code_of(const Kernel& k) {
 
 TEST(Splice, EmptyPlanIsTheIdentity) {
   size_t kernels = 0;
-  for (const char* arch : {"sm_80", "sm_86", "sm_90", "sm_100", "sm_120"})
+  for (const char* arch : {"sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"})
     for (const Kernel& k : fixture_kernels(arch)) {
       const auto spliced = splice(k.cubin, k.name, small_shape(), Plan{}, {});
       ASSERT_TRUE(spliced) << spliced.error().to_string();
@@ -53,7 +53,7 @@ TEST(Splice, LayoutWithoutInsertionsIsTheIdentity) {
 }
 
 class EveryFixture : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Splice, EveryFixture, ::testing::Values("sm_80", "sm_86", "sm_90", "sm_100", "sm_120"));
+INSTANTIATE_TEST_SUITE_P(Splice, EveryFixture, ::testing::Values("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"));
 
 TEST_P(EveryFixture, UnderEveryProbe) {
   size_t spliced_kernels = 0;
@@ -127,7 +127,7 @@ Result<Spliced> splice_plain(const Kernel& k, const PlainConfig& c, uint64_t slo
 TEST(Splice, PlainSlots) {
   size_t packed = 0, in_head = 0, chained = 0, absent = 0;
   const LaunchShape one{{120, 1, 1}, {128, 1, 1}, {0, 0, 0}, 0}, two = small_shape(), three{{4, 5, 6}, {8, 4, 4}, {0, 0, 0}, 0};
-  for (const char* arch : {"sm_80", "sm_86", "sm_90", "sm_100", "sm_120"})
+  for (const char* arch : {"sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"})
   for (const Kernel& k : fixture_kernels(arch))
     for (const PlainConfig& c : plain_configs)
       for (const auto& [shape, slots] : std::vector<std::pair<LaunchShape, uint64_t>>{
@@ -279,21 +279,26 @@ TEST(Splice, OtherAbsoluteCallsAreRefusedByName) {
   EXPECT_GT(refused, 0u);
 }
 
-TEST(Splice, ArchitecturesWithoutProbeCodeAreRefusedByName) {
-  Kernel k = fixture_kernels("sm_80").at(0);
-  constexpr size_t e_flags = 48;   // in an ELF header of 64 bits
-  size_t changed = 0;
-  for (size_t at = e_flags; at < e_flags + 4; ++at)
-    if (k.cubin[at] == std::byte{80}) {
-      k.cubin[at] = std::byte{75};
-      ++changed;
+// Its memory instructions want their operands earlier than probes are written for: a store of a record that follows the clock
+// that it stores is 8 cycles behind it.
+TEST(Splice, StoresOfSm75WaitLonger) {
+  const auto least = [](const std::string& arch) {
+    unsigned least = 99;
+    for (const Kernel& k : fixture_kernels(arch)) {
+      const auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(ProbeKind::block), some_layout(small_shape(), false, true));
+      const auto code = spliced ? code_of({k.file, k.name, spliced->cubin}) : tl::make_unexpected(spliced.error());
+      if (!code) continue;   // a jump table that was moved
+      for (size_t i = 1; i < code->insts.size(); ++i) {
+        const sass::Effects made = sass::effects(*code->arch, code->insts[i - 1].raw, 0);
+        const sass::Effects store = sass::effects(*code->arch, code->insts[i].raw, 0);
+        if (made.mnemonic == "CS2R" && store.mnemonic == "STG" && (made.def.gpr & store.use.gpr).any())
+          least = std::min<unsigned>(least, sass::get_control(code->insts[i - 1].raw).stall);
+      }
     }
-  ASSERT_GT(changed, 0u);
-  const auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(ProbeKind::block),
-                              some_layout(small_shape(), false, true));
-  ASSERT_FALSE(spliced);
-  EXPECT_EQ(spliced.error().kind, ErrorKind::unsupported);
-  EXPECT_NE(spliced.error().message.find("sm_75"), std::string::npos) << spliced.error().message;
+    return least;
+  };
+  EXPECT_EQ(least("sm_75"), 8u);
+  EXPECT_EQ(least("sm_80"), 5u);
 }
 
 TEST(Splice, UnknownKernelIsBadInput) {
