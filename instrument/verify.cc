@@ -183,7 +183,8 @@ void Checker::metadata() {
     fail("metadata", 0, fmt::format("symbol size {:#x}, section size {:#x}",
                                     new_image.symbols()[new_info.symbol].size, v.words.size() * sass::inst_bytes));
   if (!new_info.info_section || !old_info.info_section) return;
-  const auto records = new_image.info_records(*new_info.info_section), old_records = old_image.info_records(*old_info.info_section);
+  const auto records = new_image.info_records(*new_info.info_section);
+  const auto old_records = old_image.info_records(*old_info.info_section);
   if (!records || !old_records)
     return fail("metadata", 0, records ? old_records.error().message : records.error().message);
   const std::set<uint32_t> listed = exit_offsets(*records);

@@ -200,7 +200,7 @@ void slot_code(Code& c, Class cls) {
   c.slot();
   companions();
   c.add("BRA {:#x}", c.pc_after(2));
-  c.add("IADD3 R54, R54, 0x1, RZ");  // pad_at
+  c.add("IADD3 R54, R54, 0x1, RZ");  // the pad
   c.add("BSYNC B0");
   c.add("P2R R3, PR, RZ, 0x7f");
 }

@@ -1,6 +1,7 @@
-// The frame around an instruction: a kernel that loads the state of its warp (one warp a CTA, four for a warpgroup), executes one
-// of its slots with every wait that the instruction there could need on both sides, and stores the state. One
-// cubin for each class; words are patched into the slots, and a word in memory says which one is executed.
+// The frame around an instruction: a kernel that loads the state of its warp (one warp a CTA, four for a warpgroup), executes
+// one of its slots with every wait that the instruction there could need on both sides, and stores the state. One cubin for
+// each class; words and their companions (own_words.h) are patched into the slots, and a word in memory says which one is
+// executed.
 #pragma once
 
 #include <span>

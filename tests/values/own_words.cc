@@ -9,11 +9,13 @@
 namespace xtrace::values {
 namespace {
 
-// Targets are written for a word at word_at; pad_at is where lanes land. Registers of class control outside of the window
-// (frame.cc): R52:R53 is free, R55 = 0x200001 (32 threads at barrier 1), R56:R57 = 0x20, R58 = 1, R59 = 32, R60 = all ones; UR30:UR31 is free, UR32:UR33 = 0x20,
-// cx[UR34] holds the number of the slot and then zeros; c[0x0][0x230] to 0x24f are zero. Of class copy: UR30:UR31 = 0.
+// Targets are written for a word at word_at; lanes land at the pad, 6 words on: 0x1060. A register with 0x20 in it reaches it
+// where 0x1040 is printed.
+//
+// Registers outside of the window (frame.cc). Class control: R52:R53 and UR30:UR31 are free, R55 = 0x200001 (32 threads at
+// barrier 1), R56:R57 and UR32:UR33 = 0x20, R58 = 1, R59 = 32, R60 all ones; cx[UR34] holds the number of the slot and then
+// zeros; c[0x0][0x230] to 0x24f are zero. Class copy: UR30:UR31 = 0.
 constexpr uint32_t word_at = 0x1000;
-// pad: word_at + 6 * 16 = 0x1060. A register with 0x20 in it reaches it with 0x1040 printed.
 
 struct Row {
   Class cls;

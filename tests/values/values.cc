@@ -1,9 +1,10 @@
 // Single instructions by value. Commands:
 //   values list                  forms and words, and what is not checked, with reasons
-//   values frame STEP            every STEP-th word through the frame on the interpreter, against its direct
-//   execution values measure FOLDER all|new SECONDS PROCESSES   words on the GPU, results into FOLDER; new:
-//   those not in h200.txt values replay                the recorded words on the interpreter values compare
-//   FOLDER        differences between kept results and the interpreter
+//   values frame STEP [CLASS]    every STEP-th word through the frame on the interpreter, against its direct execution; of
+//                                words that only the frame executes: what they write and read
+//   values measure FOLDER all|new SECONDS PROCESSES   words on the GPU, results into FOLDER; new: those not in h200.txt
+//   values replay                the recorded words on the interpreter
+//   values compare FOLDER        differences between kept results and the interpreter
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,7 +69,8 @@ int frame(unsigned step, const std::string& only) {
       if (!direct.refused.empty()) continue;
       if (is_framed(w.cls)) {
         const Measured m = evaluate(inputs, direct.states);
-        fmt::print("{} [{}]: writes {} reads {} {}\n", text(w), name(w.cls), text(m.changed), text(m.moved), contradiction(w, m));
+        fmt::print("{} [{}]: writes {} reads {} {}\n", text(w), name(w.cls), text(m.changed), text(m.moved),
+                   contradiction(w, m));
         continue;
       }
       if (const Status s = runner.load(std::span(&w, 1)); !s) return fail(s.error());

@@ -327,7 +327,7 @@ bool reads_the_machine(const RawInst& w) {
   if (f == nullptr) return false;
   // .CAST swaps or does not where the values agree. [measured H200]
   if (sass::print(sm90(), w, 0).find(".CAST") != std::string::npos) return true;
-  // .TRYWAIT may wait; and the unit keeps barriers to itself for a while, so that loads see what was. [measured H200]
+  // .TRYWAIT may wait; and loads behind SYNCS saw the older barrier in part of the warps. [measured H200]
   if (f->mnemonic.starts_with("SYNCS")) return true;
   return in(f->mnemonic, {"S2R", "S2UR", "CS2R", "LEPC", "ULEPC", "QSPC", "ELECT"});
 }

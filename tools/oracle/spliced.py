@@ -6,7 +6,8 @@
 
 Prints, for every architecture, what the splicer says, then how many spliced cubins nvdisasm read, in how many it failed and in
 how many it said something, and each message with its count (numbers left out). One architecture at a time is on the disk, in
-a temporary folder below --work. Exit status 1 when nvdisasm failed on a cubin."""
+a temporary folder below --work. Exit status 1 when nvdisasm failed on a cubin, or the splicer found a
+fault."""
 import argparse
 import collections
 import pathlib
@@ -44,8 +45,8 @@ def main():
     bad = False
     for sm in args.sm or [75, 80, 86, 89, 90, 100, 103, 120, 121]:
         with tempfile.TemporaryDirectory(dir=args.work) as folder:
-            subprocess.run([args.splice, "--kernels", args.kernels, "--sm", str(sm), "--plan", args.plan, "--save", folder,
-                            *args.files], check=True)
+            splice = subprocess.run([args.splice, "--kernels", args.kernels, "--sm", str(sm), "--plan", args.plan, "--save",
+                                     folder, *args.files])
             cubins = sorted(pathlib.Path(folder).glob(f"*_{args.plan}.cubin"))
             if args.read and args.read < len(cubins):
                 cubins = sorted(random.Random(1).sample(cubins, args.read))
@@ -56,7 +57,7 @@ def main():
         for name in failed:
             print(f"  failed: {name}")
         sys.stdout.flush()
-        bad = bad or bool(failed)
+        bad = bad or bool(failed) or splice.returncode != 0
     return 1 if bad else 0
 
 

@@ -285,7 +285,8 @@ TEST(Splice, StoresOfSm75WaitLonger) {
   const auto least = [](const std::string& arch) {
     unsigned least = 99;
     for (const Kernel& k : fixture_kernels(arch)) {
-      const auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(ProbeKind::block), some_layout(small_shape(), false, true));
+      const auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(ProbeKind::block),
+                                  some_layout(small_shape(), false, true));
       const auto code = spliced ? code_of({k.file, k.name, spliced->cubin}) : tl::make_unexpected(spliced.error());
       if (!code) continue;   // a jump table that was moved
       for (size_t i = 1; i < code->insts.size(); ++i) {
