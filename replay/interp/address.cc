@@ -101,6 +101,11 @@ void decode_address32(Decoder& d, Inst& i, unsigned ur_low) {
   if (d.extended()) d.urs(&i.c[2], ur_low, 1);
 }
 
+void decode_scale(Decoder& d, Inst& i) {
+  const uint32_t scale = d.program().arch->sm < 90 ? d.take(79, 78) : 0;
+  i.scale = static_cast<uint8_t>(scale == 0 ? 0 : scale + 1);
+}
+
 std::byte* global_bytes(Step& s, uint64_t address, unsigned bytes, unsigned lane) {
   log(s, sass::MemSpace::global, address, bytes, lane);
   return at_global(s, address, bytes, lane);

@@ -18,6 +18,8 @@ struct AddressFields {
 void decode_address(Decoder& d, Inst& i, const AddressFields& f);
 // A 32-bit address in shared or local memory; the uniform register, where the form has one, at `ur_low`.
 void decode_address32(Decoder& d, Inst& i, unsigned ur_low);
+// [R.X4], .X8, .X16 of shared memory, which sm_90 does not have.
+void decode_scale(Decoder& d, Inst& i);
 
 inline uint64_t address64(const Step& s, const Inst& i, unsigned l) {
   const uint64_t vector = uint64_t{s.row(i.a[1])[l]} << 32 | s.row(i.a[0])[l];
@@ -25,7 +27,7 @@ inline uint64_t address64(const Step& s, const Inst& i, unsigned l) {
   return vector + uniform + static_cast<uint64_t>(i.offset);
 }
 inline uint32_t address32(const Step& s, const Inst& i, unsigned l) {
-  return s.row(i.a[0])[l] + s.row(i.c[2])[0] + static_cast<uint32_t>(i.offset);
+  return (s.row(i.a[0])[l] << i.scale) + s.row(i.c[2])[0] + static_cast<uint32_t>(i.offset);
 }
 
 // The bytes that lane l accesses; on a bad address the step fails and nullptr comes back.

@@ -9,7 +9,10 @@ namespace {
 
 constexpr uint64_t stack_top = 0x28;  // [nvdisasm 13: the first instruction of kernels with a frame]
 // Upper and lower half of the address of the grid's barrier. [vendor code: grid.sync of cooperative groups]
-constexpr uint64_t grid_barrier_high = 0x44, grid_barrier_low = 0x48;
+struct GridBarrier {
+  uint64_t high, low;
+};
+constexpr GridBarrier grid_barrier_from_sm90{0x44, 0x48}, grid_barrier_before{0x8c, 0x90};
 // The generic address of the parameters. [nvcc 13.0 for sm_90: what __grid_constant__ parameters are addressed by]
 constexpr uint64_t parameter_address = 0x198;
 constexpr uint32_t relocation_address_64 = 2;  // R_CUDA_64
@@ -98,8 +101,9 @@ Result<ConstantBanks> constant_banks(const cubin::Image& image, const cubin::Ker
   put_geometry(zero, arch.bank0_grid_dim, launch.record.grid);
   put32(zero, stack_top, local_bytes);
   if (launch.record.cooperative) {
-    put32(zero, grid_barrier_high, static_cast<uint32_t>(grid_barrier_address >> 32));
-    put32(zero, grid_barrier_low, static_cast<uint32_t>(grid_barrier_address));
+    const GridBarrier& at = arch.sm < 90 ? grid_barrier_before : grid_barrier_from_sm90;
+    put32(zero, at.high, static_cast<uint32_t>(grid_barrier_address >> 32));
+    put32(zero, at.low, static_cast<uint32_t>(grid_barrier_address));
   }
   const Bytes& params = launch.record.param_block;
   const uint64_t base = kernel.param_base != 0 ? kernel.param_base : arch.bank0_params;

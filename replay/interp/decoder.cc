@@ -51,6 +51,7 @@ void Decoder::dst_gpr(Inst& i, unsigned n) {
 
 void Decoder::dst_ur(Inst& i, unsigned n) {
   const unsigned index = take(21, 16);
+  if (index != urz && index + n > urz) return refuse(fmt::format("UR{} does not begin {} registers", index, n));
   for (unsigned k = 0; k < n; ++k) i.d[k] = index == urz ? program_.layout.sink() : ur(index + k).row;
 }
 

@@ -102,7 +102,8 @@ Cta Engine::start(uint64_t linear) {
                static_cast<uint32_t>(linear / grid.x / grid.y)};
   cta.sm = static_cast<uint32_t>(linear % modelled_sm_count);
   cta.start_clock = sm_clock_[cta.sm] + launch_cycles;
-  cta.shared.resize(align_up(program_.shared_bytes, 16) + launch_.record.dynamic_shared_bytes);
+  const uint32_t own = std::max(program_.shared_bytes, program_.arch->sm >= 90 ? reserved_shared_bytes : 0);
+  cta.shared.resize(align_up(own, 16) + launch_.record.dynamic_shared_bytes);
   const auto threads = static_cast<uint32_t>(block.count());
   const uint32_t warps = (threads + lane_count - 1) / lane_count;
   cta.warps.resize(warps);

@@ -65,6 +65,7 @@ struct Inst {
   uint32_t imm = 0;
   uint16_t registers = 0;  // that a thread must hold; 0 in kernels that hold the same throughout
   uint8_t bytes = 0;       // of a memory access, per lane
+  uint8_t scale = 0;       // of a shared address: how far its register is shifted
   bool flag[4] = {};
 };
 

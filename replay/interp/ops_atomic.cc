@@ -182,9 +182,16 @@ void decode_cas_shared(Decoder& d, Inst& i) {
 
 void decode_integer(Decoder& d, Inst& i, unsigned op_high, unsigned op_low) {
   i.type = d.take(75, 73);
+  i.op = d.take(op_high, op_low);
+  if (i.type == 3 && d.program().arch->sm < 90) {  // .F32.FTZ.RN, which has a form of its own later
+    if (i.op != static_cast<uint32_t>(AtomOp::add)) d.refuse("the operation");
+    i.type = f32_ftz;
+    i.bytes = 4;
+    i.unit = Unit::global_memory;
+    return;
+  }
   if (i.type > s64) d.refuse("the operand type");
   i.bytes = i.type >= u64 ? 8 : 4;
-  i.op = d.take(op_high, op_low);
   if (i.op > static_cast<uint32_t>(AtomOp::exchange)) d.refuse("the operation");
   i.unit = Unit::global_memory;
 }
@@ -294,6 +301,7 @@ void decode_atoms(Decoder& d, Inst& i) {
   d.dst_gpr(i, i.bytes / 4u);
   d.gprs(i.b, 32, i.bytes / 4u);
   decode_address32(d, i, 64);
+  decode_scale(d, i);
   i.unit = Unit::shared_memory;
   i.exec = atoms;
 }

@@ -53,8 +53,21 @@ void bra_uniform(Step& s, const Inst& i) {
     return s.fail(ErrorKind::unsupported, "a branch of all lanes on which they do not agree");
   branch(s, s.active, i.target);
 }
+// BRA.U UP0: the path goes as one when a uniform predicate says so.
+void bra_if_uniform(Step& s, const Inst& i) {
+  if (s.mask != 0 && s.pred(i.pq) != 0) bra_uniform(s, i);
+}
 void decode_bra(Decoder& d, Inst& i) {
   if (d.opcode() == 0x1947) return decode_bra_divergent(d, i);
+  if (d.opcode() == 0x1547) {
+    d.expect(33, 32, 1, "the condition on the warp");
+    i.pq = d.pred(24, true);
+    take_target(d);
+    decode_condition(d, i);
+    decode_target(d, i);
+    i.exec = bra_if_uniform;
+    return;
+  }
   if (d.opcode() != 0x947) return d.refuse("BRA with a condition on the warp");
   const uint32_t condition = d.take(33, 32);
   if (condition > 1) d.refuse("the condition on the warp");
@@ -193,8 +206,8 @@ void decode_bmov(Decoder& d, Inst& i) {
   }
 }
 
-void warpsync_all(Step& s, const Inst& i) {
-  if (const uint32_t lanes = condition(s, i); lanes != 0) wait_warpsync(s, lanes, all_lanes);
+void warpsync_literal(Step& s, const Inst& i) {
+  if (const uint32_t lanes = condition(s, i); lanes != 0) wait_warpsync(s, lanes, i.imm | lanes);
 }
 // Every lane names the lanes that it waits for, itself among them. Groups that are here already need not
 // wait.
@@ -256,7 +269,8 @@ void decode_warpsync(Decoder& d, Inst& i) {
   const bool all = d.opcode() == 0x948;
   if (!all) d.gprs(i.a, 24, 1);
   if (kind == 0) {
-    i.exec = all ? warpsync_all : warpsync;
+    if (all) i.imm = d.program().arch->sm < 90 ? d.take(63, 32) : all_lanes;
+    i.exec = all ? warpsync_literal : warpsync;
     return;
   }
   if (kind == 1 && !all) {
@@ -380,6 +394,9 @@ constexpr Op ops[] = {
     {"ERRBAR", 0x1ab, decode_nothing},
     {"CGAERRBAR", 0x1ab, decode_nothing},
     {"CCTL", 0x18f, decode_nothing},
+    // Programmatic dependent launch: launches are replayed alone.
+    {"ACQBULK", 0x02e, decode_nothing},
+    {"PREEXIT", 0x02d, decode_nothing},
     {"YIELD", 0x146, decode_yield},
     {"UCGABAR_ARV", 0x1c7, decode_cluster_arrive},
     {"UCGABAR_WAIT", 0x1c7, decode_cluster_wait},

@@ -11,7 +11,7 @@
 namespace xtrace::replay::interp {
 namespace {
 
-// LDGSTS: i.d[0] is the row with the shared address, i.imm its offset. Lanes whose predicate does not hold
+// LDGSTS: i.d[0] is the row with the shared address, i.b[0] its uniform part, i.imm its offset. Lanes whose predicate does not hold
 // read nothing, and zeros arrive. [ptxas 13: cp.async with a source of no bytes]
 void ldgsts(Step& s, const Inst& i) {
   const std::byte* from[lane_count] = {};
@@ -20,9 +20,10 @@ void ldgsts(Step& s, const Inst& i) {
     from[l] = global_bytes(s, address64(s, i, l), i.bytes, l);
     if (from[l] == nullptr) return;
   }
+  const uint32_t base = s.row(i.b[0])[0] + i.imm;
   for (uint32_t m = s.mask; m != 0; m &= m - 1) {
     const unsigned l = first_lane(m);
-    std::byte* to = shared_bytes(s, s.out(i.d[0])[l] + i.imm, i.bytes, l);
+    std::byte* to = shared_bytes(s, s.out(i.d[0])[l] + base, i.bytes, l);
     if (to == nullptr) return;
     if (from[l] == nullptr)
       std::memset(to, 0, i.bytes);
@@ -31,22 +32,25 @@ void ldgsts(Step& s, const Inst& i) {
   }
 }
 void decode_ldgsts(Decoder& d, Inst& i) {
-  if (d.opcode() != 0x1fae) return d.refuse("a shared address with a uniform part");
+  const bool uniform_shared = d.opcode() == 0x1dae;  // [nvdisasm 13]
+  if (d.opcode() != 0x1fae && !uniform_shared) return d.refuse("its addresses");
   const unsigned to = d.take(23, 16);
   i.d[0] = to == 255 ? d.program().layout.zero() : static_cast<int32_t>(to);
   if (to != 255 && to >= d.program().layout.gprs)
     d.refuse(fmt::format("R{} is beyond the {} registers of the kernel", to, d.program().layout.gprs));
   i.imm = static_cast<uint32_t>(d.take_signed(63, 44));
   const auto zero = Operand{d.program().layout.zero()};
-  i.c[2] = i.c[3] = zero;
+  i.b[0] = i.c[2] = i.c[3] = zero;
   i.offset = d.take_signed(43, 32);
   const bool wide = d.flag(70), descriptor = d.flag(76);
   d.gprs(i.a, 24, wide ? 2 : 1);
   if (!wide) i.a[1] = zero;
   if (descriptor && !wide) d.refuse("a descriptor with a 32-bit address");
   Operand uniform[2];
-  d.urs(uniform, 64, 2);
-  if (!descriptor) i.c[2] = uniform[0], i.c[3] = uniform[1];
+  d.urs(uniform, 64, uniform_shared ? 1 : 2);
+  if (uniform_shared) i.b[0] = uniform[0];
+  if (uniform_shared && descriptor) d.refuse("a descriptor");
+  if (!descriptor && !uniform_shared) i.c[2] = uniform[0], i.c[3] = uniform[1];
   decode_access_size(d, i);
   if (i.bytes < 4) d.refuse("the access size");
   d.hint(72, 71);  // prefetch size

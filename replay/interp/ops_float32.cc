@@ -232,6 +232,9 @@ void decode_mufu(Decoder& d, Inst& i) {
     case 7:
       i.exec = mufu<mufu_rsq64h>;
       break;
+    case 8:
+      i.exec = mufu<mufu_sqrt>;
+      break;
     default:
       d.refuse("what this function of the special function unit gives was not measured");
       break;

@@ -275,11 +275,24 @@ void fp8_to_halves(Step& s, const Inst& i) {
   const unsigned at = i.flag[1] ? 16 : 0;
   map(s, i.d[0], [&](unsigned l) { return from(b[l] >> at >> 8) << 16 | from(b[l] >> at); });
 }
+// To TF32, the upper 19 bits of single precision.
+void to_tf32(Step& s, const Inst& i) {
+  const Source b(s, i.b[0]);
+  for (uint32_t m = s.mask; m != 0; m &= m - 1) {
+    const unsigned l = first_lane(m);
+    uint32_t v = b[l];
+    if (is_nan(v))
+      return s.fail(ErrorKind::unsupported, "a result that is not a number, which was not measured",
+                    static_cast<int>(l));
+    if ((v & 0x7f800000) != 0x7f800000 && i.imm == 0) v += 0xfff + (v >> 13 & 1);
+    s.out(i.d[0])[l] = v & ~0x1fffu;
+  }
+}
 enum Packing : uint32_t { pack_ab, unpack_b, unpack_b_merge_c };
 enum Narrowed : uint32_t { from_f32, from_f16, from_e5m2, from_e4m3 };
 void decode_f2fp(Decoder& d, Inst& i) {
   d.dst(i);
-  const uint32_t fp8_result = d.take(87, 86), from = d.take(74, 73), packing = d.take(90, 89);
+  const uint32_t result = d.take(87, 86), from = d.take(74, 73), packing = d.take(90, 89);
   const bool finite = d.flag(77), ab = d.flag(78), upper = d.flag(88);
   d.expect(75, 75, 0, ".RELU");
   i.imm = d.take(80, 79);
@@ -288,7 +301,15 @@ void decode_f2fp(Decoder& d, Inst& i) {
   // The place of the first operand's absolute bit belongs to the operand type.
   d.gprs(i.a, 24, 1);
   if (d.flag(72)) i.a[0].flip = 0x80000000;
-  if (from == from_f32 && fp8_result == 0) {
+  constexpr uint32_t to_16_bits = 0, to_19_bits = 1, to_8_bits = 2;
+  if (result == to_19_bits) {
+    if (from != from_f32 || packing != unpack_b || finite || !ab || upper || !i.flag[0]) d.refuse("the packing");
+    i.b[0] = d.b(Mod::fp);
+    i.c[0] = d.c();
+    i.exec = to_tf32;
+    return;
+  }
+  if (from == from_f32 && result == to_16_bits) {
     i.b[0] = d.b(Mod::fp);
     d.layout.s_is_c ? d.refuse("this form of F2FP") : d.expect(71, 64, 255, "the third operand");
     if (finite || ab || upper || packing != pack_ab) d.refuse("the packing, or .SATFINITE");
@@ -299,13 +320,14 @@ void decode_f2fp(Decoder& d, Inst& i) {
   if (from >= from_e5m2) {
     i.b[0] = d.b();
     i.c[0] = d.c();
-    if (fp8_result != 0 || packing != unpack_b || finite || ab || i.flag[0]) d.refuse("the packing");
+    if (result != to_16_bits || packing != unpack_b || finite || ab || i.flag[0]) d.refuse("the packing");
     i.flag[0] = from == from_e4m3;
     i.flag[1] = upper;
     i.exec = fp8_to_halves;
     return;
   }
-  if (fp8_result != 2 || upper || packing != unpack_b_merge_c || !finite || ab != (from == from_f32)) d.refuse("the packing");
+  if (result != to_8_bits || upper || packing != unpack_b_merge_c || !finite || ab != (from == from_f32))
+    d.refuse("the packing");
   i.b[0] = d.b(from == from_f32 ? Mod::fp : Mod::none);
   i.c[0] = d.c();
   i.exec = from == from_f32 ? pack_fp8 : halves_to_fp8;

@@ -55,6 +55,44 @@ void viadd(Step& s, const Inst& i) {
   const Source a(s, i.a[0]), b(s, i.b[0]);
   map(s, i.d[0], [&](unsigned l) { return a[l] + b[l]; });
 }
+// UIADD3.64: the same of pairs of uniform registers; a literal is extended with its sign.
+void uiadd3_wide(Step& s, const Inst& i) {
+  const auto pair = [&](const Operand* o, bool minus) -> unsigned __int128 {
+    const uint64_t v = uint64_t{s.row(o[1])[0]} << 32 | s.row(o[0])[0];
+    return minus ? ~v : v;
+  };
+  unsigned __int128 sum = pair(i.a, i.flag[0]) + pair(i.b, i.flag[1]) + pair(i.c, i.flag[2]);
+  if (i.flag[3])
+    sum += (s.pred(i.pp) & 1) + (s.pred(i.pq) & 1);
+  else
+    sum += unsigned{i.flag[0]} + unsigned{i.flag[1]} + unsigned{i.flag[2]};
+  broadcast(s, i.d[0], static_cast<uint32_t>(sum));
+  broadcast(s, i.d[1], static_cast<uint32_t>(sum >> 32));
+  s.set_pred(i.pu, sum >> 64 != 0 ? all_lanes : 0);
+  s.set_pred(i.pv, sum >> 65 != 0 ? all_lanes : 0);
+}
+void decode_uiadd3_wide(Decoder& d, Inst& i) {
+  i.flag[3] = d.flag(74);
+  d.dst(i, 2);
+  d.urs(i.a, 24, 2);
+  i.flag[0] = d.flag(72);
+  if (d.layout.s == sass::SourceS::imm) {
+    const uint32_t v = d.take(63, 32);
+    i.b[0] = d.constant(v);
+    i.b[1] = d.constant(static_cast<int32_t>(v) < 0 ? ~0u : 0);
+  } else {
+    d.urs(i.b, 32, 2);
+    i.flag[1] = d.flag(63);
+  }
+  d.urs(i.c, 64, 2);
+  i.flag[2] = d.flag(75);
+  i.pu = d.pred_dst(81);
+  i.pv = d.pred_dst(84);
+  i.pp = d.pred(87);
+  i.pq = d.pred(77);
+  i.exec = uiadd3_wide;
+}
+
 // .16x2
 void viadd_halves(Step& s, const Inst& i) {
   const Plain a(s, i.a[0]), b(s, i.b[0]);
@@ -362,6 +400,7 @@ void decode_iabs(Decoder& d, Inst& i) {
 
 constexpr Op ops[] = {
     {"IADD3", 0x010, decode_iadd3},       {"UIADD3", 0x090, decode_iadd3},
+    {"UIADD3.64", 0x097, decode_uiadd3_wide},
     {"VIADD", 0x036, decode_viadd},       {"IMAD", 0x024, decode_imad},
     {"UIMAD", 0x0a4, decode_imad},        {"IMAD", 0x025, decode_imad_wide},
     {"UIMAD", 0x0a5, decode_imad_wide},   {"IMAD", 0x027, decode_imad_high},

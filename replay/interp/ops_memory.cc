@@ -121,6 +121,7 @@ void decode_st(Decoder& d, Inst& i) {
 void decode_lds(Decoder& d, Inst& i) {
   decode_load_register(d, i);
   decode_address32(d, i, 32);
+  decode_scale(d, i);
   d.hint(83, 81);  // no predicate is written [measured H200]
   i.unit = Unit::shared_memory;
   i.exec = lds;
@@ -128,6 +129,7 @@ void decode_lds(Decoder& d, Inst& i) {
 void decode_sts(Decoder& d, Inst& i) {
   decode_store_register(d, i, 32);
   decode_address32(d, i, 64);
+  decode_scale(d, i);
   i.unit = Unit::shared_memory;
   i.exec = sts;
 }

@@ -79,25 +79,25 @@ void decode_sel(Decoder& d, Inst& i) {
   i.exec = sel;
 }
 
-// P2R, R2P with a literal mask, for the predicates P0..P6 in one byte.
+// P2R: predicates P0..P6 into one byte of a register, those that the mask names; the rest of `a` stays.
 void p2r(Step& s, const Inst& i) {
+  const Plain a(s, i.a[0]), b(s, i.b[0]);
   map(s, i.d[0], [&](unsigned l) {
     uint32_t v = 0;
     for (unsigned p = 0; p < 7; ++p) v |= (s.warp->preds[p + i.type] >> l & 1) << p;
-    return (v & i.imm) << (8 * i.op);
+    const uint32_t mask = b[l] & 0xff;
+    return (a[l] & ~(mask << (8 * i.op))) | (v & mask) << (8 * i.op);
   });
 }
 void decode_p2r(Decoder& d, Inst& i) {
-  if (d.layout.s != sass::SourceS::imm) return d.refuse("a mask that is not literal");
   d.dst(i);
-  i.imm = d.take(63, 32);
-  if ((i.imm & ~0x7fu) != 0) d.refuse("a mask beyond P6");
+  i.a[0] = d.a();
+  i.b[0] = d.s();
   i.op = d.take(77, 76);
   i.type = d.is_uniform() ? 8 : 0;
-  d.is_uniform() ? d.expect(29, 24, 63, "the register merged with")
-                 : d.expect(31, 24, 255, "the register merged with");
   i.exec = p2r;
 }
+// R2P, with a literal mask.
 void r2p(Step& s, const Inst& i) {
   const Plain a(s, i.a[0]);
   for (unsigned p = 0; p < 7; ++p) {

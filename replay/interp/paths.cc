@@ -249,7 +249,11 @@ void join_barrier(Step& s, uint32_t lanes, unsigned barrier) {
 }
 
 void leave_barrier(Step& s, uint32_t lanes, unsigned barrier) {
-  for (uint32_t& participants : s.warp->barriers[barrier]) participants &= ~lanes;
+  // Those that they would have met; lanes that meet there in another function are not theirs.
+  auto& participants = s.warp->barriers[barrier];
+  uint32_t met = lanes;
+  for (uint32_t m = lanes; m != 0; m &= m - 1) met |= participants[first_lane(m)];
+  for (; met != 0; met &= met - 1) participants[first_lane(met)] &= ~lanes;
   const uint32_t at = current_path(*s.warp).at, mask = current_path(*s.warp).mask;
   current_path(*s.warp).at = at + 1;
   s.next = Next::moved;

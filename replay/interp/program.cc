@@ -69,13 +69,14 @@ void find_register_changes(Program& p) {
 }
 
 // The operations are those of sm_90. In front of it an instruction is one of them when both have it from one row of the table
-// of forms; of the types of atomics only the first three (U32, S32, U64) have the same code. R2UR has a row of its own.
+// of forms; of the types of atomics only the first three (U32, S32, U64) have the same code, and F32.FTZ is read where it was
+// the fourth. R2UR and WARPSYNC have rows of their own.
 bool as_on_sm90(const sass::Arch& arch, const sass::Form& form, const sass::RawInst& w) {
-  if (arch.sm == 90 || form.mnemonic == "R2UR") return true;
+  if (arch.sm == 90 || form.mnemonic == "R2UR" || form.mnemonic == "WARPSYNC") return true;
   if ((form.archs & sass::g90) == 0) return false;
   const sass::WidthRule access = sass::find_opcode(arch, w)->access;
   if (access == sass::WidthRule::atf) return false;
-  return access != sass::WidthRule::ati || get_bits(w, bits(75, 73)) <= 2;
+  return access != sass::WidthRule::ati || get_bits(w, bits(75, 73)) <= (arch.sm < 90 ? 3u : 2u);
 }
 
 void decode_one(Program& p, uint32_t index) {

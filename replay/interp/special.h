@@ -21,6 +21,8 @@ constexpr uint64_t shared_window = 0x7ff1'0000'0000, local_window = 0x7ff2'0000'
                    window_bytes = 1ull << 24;
 constexpr unsigned most_cluster_ctas = 16, rank_shift = 24;
 constexpr uint64_t shared_window_bytes = most_cluster_ctas * window_bytes;
+// What comes before a kernel's own shared memory on sm_90; part of its static size where it has any. [vendor code]
+constexpr uint32_t reserved_shared_bytes = 0x400;
 constexpr bool in_shared_window(uint64_t address) { return address - shared_window < shared_window_bytes; }
 constexpr bool in_local_window(uint64_t address) { return address - local_window < window_bytes; }
 // The memory through which the CTAs of a cooperative launch meet. The driver provides it on hardware.

@@ -31,6 +31,16 @@ Factor split(uint16_t h, const Narrow& f) {
   return x;
 }
 
+// The upper 19 bits of single precision.
+Factor split_tf32(uint32_t v) {
+  const int e = static_cast<int>(v >> 23 & 0xff);
+  const auto fraction = static_cast<int32_t>(v >> 13 & 0x3ff);
+  Factor x{e == 0 ? fraction : fraction | 0x400, e == 0 ? -126 : e - 127, e == 0xff && fraction == 0,
+           e == 0xff && fraction != 0};
+  if ((v >> 31) != 0) x.significand = -x.significand;
+  return x;
+}
+
 constexpr int fraction_bits = 25;
 
 // sum * 2^unit, or the bits of what is infinite or not a number.
@@ -39,14 +49,15 @@ struct Total {
   int unit = 0;
   std::optional<uint32_t> special;
 };
-Total add_products(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c,
-                   const Narrow& format) {
-  std::array<Summand, 17> s;
+// factors(i): a pair, the i-th of `count`, with so many bits of fraction each.
+template <size_t count, typename Factors>
+Total add_products(Factors factors, int factor_bits, uint32_t c) {
+  std::array<Summand, count + 1> s;
   bool nan = is_nan(c), above = c == 0x7f800000, below = c == 0xff800000;
-  for (size_t i = 0; i < 16; ++i) {
-    const Factor x = split(a[i], format), y = split(b[i], format);
+  for (size_t i = 0; i < count; ++i) {
+    const auto [x, y] = factors(i);
     s[i] = {int64_t{x.significand} * y.significand, x.exponent + y.exponent,
-            x.exponent + y.exponent - 2 * format.fraction_bits};
+            x.exponent + y.exponent - 2 * factor_bits};
     if (x.nan || y.nan) nan = true;
     if (!x.infinite && !y.infinite) continue;
     if (s[i].significand == 0) nan = true;
@@ -58,7 +69,7 @@ Total add_products(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16
   int64_t cf = c & 0x7fffff;
   if (ce != 0) cf |= 0x800000;
   const int cexp = ce == 0 ? -126 : ce - 127;
-  s[16] = {(c >> 31) != 0 ? -cf : cf, cexp, cexp - 23};
+  s[count] = {(c >> 31) != 0 ? -cf : cf, cexp, cexp - 23};
 
   int largest = -1000;
   for (const Summand& x : s)
@@ -76,11 +87,14 @@ Total add_products(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16
   return {sum, unit, {}};
 }
 
-}  // namespace
+Total add_products(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c, const Narrow& format) {
+  return add_products<16>([&](size_t i) { return std::pair(split(a[i], format), split(b[i], format)); },
+                          format.fraction_bits, c);
+}
 
-uint32_t hmma_f32(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c,
-                  const Narrow& format) {
-  const auto [sum, unit, special] = add_products(a, b, c, format);
+// Cut off to single precision.
+uint32_t single(const Total& total) {
+  const auto& [sum, unit, special] = total;
   if (special) return *special;
   if (sum == 0) return 0;
   const uint32_t sign = sum < 0 ? 0x80000000 : 0;
@@ -97,33 +111,22 @@ uint32_t hmma_f32(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16>
   return sign | static_cast<uint32_t>(exponent + 127) << 23 | (static_cast<uint32_t>(f) & 0x7fffff);
 }
 
+}  // namespace
+
+uint32_t hmma_f32(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint32_t c,
+                  const Narrow& format) {
+  return single(add_products(a, b, c, format));
+}
+uint32_t hmma_tf32(std::span<const uint32_t, 8> a, std::span<const uint32_t, 8> b, uint32_t c) {
+  return single(add_products<8>([&](size_t i) { return std::pair(split_tf32(a[i]), split_tf32(b[i])); }, 10, c));
+}
+
 uint16_t hmma_f16(std::span<const uint16_t, 16> a, std::span<const uint16_t, 16> b, uint16_t c) {
   const auto [sum, unit, special] =
       add_products(a, b, canonical(static_cast<float>(half_to_double(c))), half_format);
   if (special) return double_to_half(f32(*special));
   const uint16_t r = double_to_half(std::ldexp(static_cast<double>(sum), unit));
   return r == 0x8000 ? uint16_t{0} : r;  // a sum that vanishes has no sign
-}
-
-void ExactSum::add(double summand) {
-  known_ &= std::isfinite(summand);
-  positive_ |= summand != 0 || !std::signbit(summand);
-  if (!known_ || summand == 0) return;
-  // No summand is a subnormal double.
-  const auto bits = std::bit_cast<uint64_t>(summand);
-  const auto exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1075;
-  unit_ = std::min(unit_, exponent + std::countr_zero(bits | 1ull << 52));
-  sum_ += summand;
-  magnitude_ += std::fabs(summand);
-}
-
-std::optional<uint32_t> ExactSum::value() const {
-  if (!known_ || !positive_) return std::nullopt;
-  if (magnitude_ == 0) return uint32_t{0};
-  if (magnitude_ >= std::ldexp(1.0, unit_ + 24)) return std::nullopt;
-  const double size = std::fabs(sum_);
-  if (size != 0 && (size < 0x1p-126 || size >= 0x1p128)) return std::nullopt;
-  return std::bit_cast<uint32_t>(static_cast<float>(sum_));
 }
 
 }  // namespace xtrace::replay::interp::value

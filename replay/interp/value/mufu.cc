@@ -24,11 +24,12 @@ namespace xtrace::replay::interp::value {
 namespace {
 
 // What hardware's result is above the rounded exact one, in units of the last place, plus 2; two bits each,
-// from the lowest. First RCP of 1.0 .. 2.0, then RSQ of 1.0 .. 4.0, then EX2 of 1.0 .. 2.0, every significand
-// in order. No result of EX2 lies so near the middle between two numbers that the double-precision exp2 of a
+// from the lowest. First RCP of 1.0 .. 2.0, then RSQ of 1.0 .. 4.0, EX2 of 1.0 .. 2.0, SQRT of 1.0 .. 4.0, every
+// significand in order. No result of EX2 lies so near the middle between two numbers that the double-precision exp2 of a
 // C library could round it wrongly.
 constexpr size_t rcp_entries = 1u << 23, rsq_entries = 1u << 24, ex2_entries = 1u << 23,
-                 table_bytes = (rcp_entries + rsq_entries + ex2_entries) / 4;
+                 sqrt_entries = 1u << 24,
+                 table_bytes = (rcp_entries + rsq_entries + ex2_entries + sqrt_entries) / 4;
 
 const std::vector<uint8_t>& table() {
   static const std::vector<uint8_t> t = [] {
@@ -55,6 +56,10 @@ uint32_t rsq_of(uint32_t a) {
 uint32_t ex2_of(uint32_t a) {
   return corrected(bits32(static_cast<float>(std::exp2(static_cast<double>(f32(a))))),
                    rcp_entries + rsq_entries + (a - one));
+}
+uint32_t sqrt_of(uint32_t a) {
+  return corrected(bits32(static_cast<float>(std::sqrt(static_cast<double>(f32(a))))),
+                   rcp_entries + rsq_entries + ex2_entries + (a - one));
 }
 int exponent_of(uint32_t a) { return static_cast<int>(a >> 23 & 0xff) - 127; }
 
@@ -86,6 +91,16 @@ uint32_t mufu_rsq(uint32_t a) {
   const int odd = exponent_of(a) & 1;
   const uint32_t r = rsq_of(static_cast<uint32_t>(127 + odd) << 23 | (a & significand));
   return r - static_cast<uint32_t>((exponent_of(a) - odd) / 2) * 0x00800000u;
+}
+
+uint32_t mufu_sqrt(uint32_t a) {
+  if (is_nan(a)) return nan32;
+  if ((a & 0x7f800000) == 0) return a & 0x80000000;
+  if ((a & 0x80000000) != 0) return nan32;
+  if (a == inf32) return a;
+  const int odd = exponent_of(a) & 1;
+  const uint32_t r = sqrt_of(static_cast<uint32_t>(127 + odd) << 23 | (a & significand));
+  return r + static_cast<uint32_t>((exponent_of(a) - odd) / 2) * 0x00800000u;
 }
 
 uint32_t mufu_ex2(uint32_t a) {

@@ -632,9 +632,9 @@ TEST(Operations, RefusesWhatItDoesNotModel) {
   const Case cases[] = {
       {"VIMNMX R40, P4, P0, R8, R24, P0", 0x0000001808287248, 0x0000000000080100, "a predicate result"},
       {"HFMA2 R23, R6.H1_H1, R7.H0_NH1, R12", 0x0000000706177231, 0x002fc60000400c0c, ".H0_NH1"},
-      {"DMMA.8x8x4 R12, R6, R8, R12", 0x00000008060c723f, 0x004e24000000000c, "the operation"},
+      {"FSEL.FTZ R23, R6, R7, P0", 0x0000000706177208, 0x000fc40000010000, ".FTZ of FSEL"},
       {"MUFU.LG2 R0, R2", 0x0000000200007308, 0x000e240000000c00, "was not measured"},
-      {"P2R.B1 R240, PR, R240, 0xf", 0x0000000ff0f07803, 0x000fe20000001000, "merged"},
+      {"R2P PR, R8, R24", 0x0000001808007204, 0x0000000000000000, "not literal"},
       // A bit that no modifier has.
       {"IABS R7, R140", 0x0000008c00077213, 0x000fe20000010000, "not modelled"},
       {"VIADD R0, R0, UR4", 0x0000000400007c36, 0x000fe20008001000, "not modelled"},

@@ -11,9 +11,10 @@
 
 namespace xtrace::interp_test {
 
-inline std::array<std::filesystem::path, 2> recordings() {
+inline std::array<std::filesystem::path, 3> recordings() {
   const auto bundles = std::filesystem::path(XTRACE_SOURCE_DIR) / "fixtures/bundles";
-  return {bundles / "kernels13-small.xtr", bundles / "hard_cases-small.xtr"};
+  return {bundles / "kernels13-small.xtr", bundles / "hard_cases-small.xtr",
+          bundles / "wgmma_bfloat16-small.xtr"};
 }
 
 inline replay::LaunchImage recorded_launch(const std::string& kernel) {
@@ -47,7 +48,8 @@ inline const std::vector<std::string>& recorded_kernels() {
       "grid_3d",      "half_math",         "launch_bounds",  "cluster_shared",
 
       "assert_holds", "async_copy",        "bulk_copy",      "cluster_copy",       "warp_specialised",
-      "tensor_copy",  "wgmma_gemm",        "wgmma_layouts",  "wgmma_rounding",     "bank_conflicts"};
+      "tensor_copy",  "wgmma_gemm",        "wgmma_layouts",  "wgmma_rounding",     "bank_conflicts",
+      "wgmma_bfloat16"};
   return names;
 }
 

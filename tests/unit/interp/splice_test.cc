@@ -1,25 +1,11 @@
 // Spliced kernels on the interpreter: outputs stay what the H200 left, and what the probes recorded is what
 // the interpreter saw of the original kernel by itself, event by event.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-
 #include "base/file.h"
-#include "instrument/instrument.h"
-#include "instrument/slot_plan.h"
-#include "replay/interp/interp_backend.h"
 #include "tests/unit/interp/recordings.h"
-#include "trace/decode.h"
-#include "trace/plain_slots.h"
+#include "tests/unit/interp/spliced_launch.h"
 
 namespace xtrace::interp_test {
 namespace {
-
-using instrument::ProbeKind;
-
-// How records lie in memory.
-enum class Records { wrapping, plain, packed, brief };
 
 // What is refused, and how the reason begins. Whatever is not here must be spliced.
 struct Refusal {
@@ -35,12 +21,6 @@ constexpr Refusal refusals[] = {
     {"many_registers", ProbeKind::inst, Records::wrapping, "no register is free at many_registers@0x3740"},
     {"launch_bounds", ProbeKind::inst, Records::wrapping, "no register is free at launch_bounds@0x860"},
 };
-const char* refusal(const std::string& kernel, ProbeKind probe, std::optional<Records> records) {
-  for (const Refusal& r : refusals)
-    if (r.kernel == kernel && r.probe == probe && (!r.records || r.records == records)) return r.reason;
-  return nullptr;
-}
-
 // Kernels that are refused under every probe, and why.
 const std::map<std::string, const char*> refused_kernels = {
     {"function_pointers", "call that leaves the kernel's code at function_pointers@0x4f0"},
@@ -50,27 +30,6 @@ std::vector<std::string> spliced_kernels() {
   std::erase_if(names, [](const std::string& name) { return refused_kernels.contains(name); });
   return names;
 }
-
-struct Event {
-  uint32_t block, mask;
-  bool operator==(const Event&) const = default;
-};
-using Events = std::map<uint32_t, std::vector<Event>>;  // by warp
-
-// Executions of blocks, by what stands at their first instruction.
-class BlockWitness final : public replay::interp::WitnessSink {
- public:
-  explicit BlockWitness(const std::vector<wire::Block>& blocks) {
-    for (uint32_t b = 0; b < blocks.size(); ++b) by_pc_[blocks[b].first_pc] = b;
-  }
-  void executed(uint32_t warp, uint32_t pc, uint32_t active, uint32_t) override {
-    if (const auto b = by_pc_.find(pc); b != by_pc_.end()) events[warp].push_back({b->second, active});
-  }
-  Events events;
-
- private:
-  std::map<uint32_t, uint32_t> by_pc_;
-};
 
 // Lanes of every execution of one instruction, by warp.
 class PcWitness final : public replay::interp::WitnessSink {
@@ -90,9 +49,6 @@ struct Code {
   std::string kernel, arch;
 };
 
-// Of sm_80's the interpreter lacks the scaled shared addresses of three ([R3.X4]), and the WARPSYNC of one.
-constexpr const char* not_on_sm80[] = {"transpose_tiled", "reduce_sum", "sgemm", "switch_table"};
-
 std::filesystem::path cubin_of(const Code& code) {
   return fmt::format("{}/fixtures/cubins/{}/kernels13/{}.cubin", XTRACE_SOURCE_DIR, code.arch, code.kernel);
 }
@@ -102,214 +58,29 @@ std::vector<Code> codes() {
   for (const std::string& kernel : spliced_kernels()) {
     all.push_back({kernel, "sm_90"});
     const Code sm80{kernel, "sm_80"};
-    if (std::filesystem::exists(cubin_of(sm80)) &&
-        std::find(std::begin(not_on_sm80), std::end(not_on_sm80), kernel) == std::end(not_on_sm80))
-      all.push_back(sm80);
+    if (std::filesystem::exists(cubin_of(sm80))) all.push_back(sm80);
   }
   return all;
 }
 
 Result<Bytes> code_for(const Code& code) { return read_file(cubin_of(code)); }
 
-TEST(SplicedCode, OfSm80IsExecutedOrRefusedByName) {
-  for (const char* kernel : not_on_sm80) {
-    const replay::LaunchImage launch = recorded_launch(kernel);
-    const auto backend = replay::make_interp_backend();
-    ASSERT_TRUE(backend->prepare(launch));
-    const auto module = backend->load(*code_for({kernel, "sm_80"}));
-    ASSERT_TRUE(module) << module.error().to_string();
-    ASSERT_TRUE(backend->restore(*module, replay::RestoreScope::all));
-    const auto outcome = backend->run(*module);
-    ASSERT_FALSE(outcome) << kernel;
-    EXPECT_EQ(outcome.error().kind, ErrorKind::unsupported);
-    EXPECT_NE(outcome.error().message.find("not implemented"), std::string::npos) << outcome.error().message;
-  }
-}
-
-class Spliced : public testing::TestWithParam<Code> {
+class Spliced : public SplicedLaunch, public testing::WithParamInterface<Code> {
  protected:
   void SetUp() override {
-    launch = recorded_launch(GetParam().kernel);
+    replay::LaunchImage image = recorded_launch(GetParam().kernel);
     if (GetParam().arch != "sm_90") {
       auto code = code_for(GetParam());
       ASSERT_TRUE(code) << code.error().to_string();
-      launch.code = std::move(*code);
+      image.code = std::move(*code);
     }
-    const bundle::LaunchRecord& r = launch.record;
-    backend = replay::make_interp_backend();
-    ASSERT_TRUE(backend->prepare(launch));
-    auto made = instrument::Splicer::create(launch.code, r.kernel,
-                                            {r.grid, r.block, r.cluster, r.dynamic_shared_bytes});
-    ASSERT_TRUE(made) << made.error().to_string();
-    splicer = std::move(*made);
-    warps = static_cast<uint32_t>(r.grid.count()) * splicer->warps_per_cta();
-    BlockWitness witness(splicer->blocks());
-    backend->set_witness(&witness);
-    run(launch.code);
-    backend->set_witness(nullptr);
-    seen = std::move(witness.events);
-    ASSERT_EQ(seen.size(), warps);
+    observe(std::move(image));
   }
-
-  // Runs from restored memory and compares the outputs with the recording.
-  void run(ByteView cubin) {
-    const auto module = backend->load(cubin);
-    ASSERT_TRUE(module) << module.error().to_string();
-    ASSERT_TRUE(backend->restore(*module, replay::RestoreScope::all));
-    const auto outcome = backend->run(*module);
-    ASSERT_TRUE(outcome) << outcome.error().to_string();
-    ASSERT_TRUE(outcome->completed) << outcome->failure;
-    const auto regions = backend->read_regions(*module);
-    ASSERT_TRUE(regions);
-    for (size_t i = 0; i < regions->size(); ++i)
-      EXPECT_TRUE((*regions)[i] == launch.after[i]) << "region " << i;
-    ASSERT_TRUE(backend->unload(*module));
+  const char* refusal(ProbeKind probe, std::optional<Records> records) const override {
+    for (const Refusal& r : refusals)
+      if (r.kernel == GetParam().kernel && r.probe == probe && (!r.records || r.records == records)) return r.reason;
+    return nullptr;
   }
-
-  std::vector<uint32_t> bytes_of(ProbeKind probe) const {
-    std::vector<uint32_t> bytes(warps, 0);
-    for (const auto& [warp, events] : seen)
-      for (const Event& e : events) bytes[warp] += splicer->record_bytes(probe, e.block);
-    return bytes;
-  }
-  // Room for packed records, which may take more than unpacked ones where registers are few.
-  std::vector<uint32_t> stored(ProbeKind probe) const {
-    std::vector<uint32_t> bytes = bytes_of(probe);
-    for (uint32_t& b : bytes) b *= 2;
-    return bytes;
-  }
-  // Blocks that all 32 lanes executed whenever they were executed.
-  std::vector<bool> full_blocks() const {
-    std::vector<bool> full(splicer->blocks().size(), true);
-    for (const auto& [warp, events] : seen)
-      for (const Event& e : events)
-        if (e.mask != ~0u) full[e.block] = false;
-    return full;
-  }
-
-  std::vector<uint64_t> executions() const {
-    std::vector<uint64_t> executions(splicer->blocks().size());
-    for (const auto& [warp, events] : seen)
-      for (const Event& e : events) ++executions[e.block];
-    return executions;
-  }
-
-  // The result of a splice, or nothing: it was refused as the table says, or a failure was reported.
-  std::optional<instrument::Spliced> spliced(const instrument::Plan& plan, const wire::SlotLayout& layout,
-                                             std::optional<Records> records) const {
-    auto result = splicer->splice(plan, layout);
-    const char* reason = refusal(GetParam().kernel, plan.probe, records);
-    if (result && reason == nullptr) return std::move(*result);
-    if (result)
-      ADD_FAILURE() << "expected to be refused: " << reason;
-    else if (reason == nullptr || result.error().kind != ErrorKind::unsupported ||
-             !result.error().message.starts_with(reason))
-      ADD_FAILURE() << result.error().to_string();
-    return std::nullopt;
-  }
-
-  void trace(ProbeKind probe, trace::TraceKind kind, Records records, uint32_t one_in = 1) {
-    instrument::Plan plan;
-    plan.probe = probe;
-    plan.one_in = one_in;
-    plan.seed = 7;
-    if (records == Records::packed || records == Records::brief) plan.full_blocks = full_blocks();
-    instrument::RecordForm form;
-    if (records == Records::brief) form = {splicer->index_bits(), probe == ProbeKind::block};
-    if (records == Records::brief || records == Records::packed) plan.executions = executions();
-    instrument::SlotPlan slots = instrument::plan_slots(
-        stored(probe), splicer->largest_record(probe), records == Records::wrapping, form, uint64_t{1} << 30);
-    const auto buffer = backend->allocate(slots.total_bytes, "records");
-    ASSERT_TRUE(buffer);
-    instrument::place(slots, buffer->value);
-    if (slots.layout.table != 0) {
-      ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries))));
-    }
-    const auto result = spliced(plan, slots.layout, records);
-    if (!result) {
-      ASSERT_TRUE(backend->release(*buffer));
-      return;
-    }
-    ASSERT_NO_FATAL_FAILURE(run(result->cubin));
-
-    Bytes piece;
-    const trace::DeviceReader read = [&](uint64_t address, uint64_t bytes) -> Result<ByteView> {
-      XT_TRY(piece, backend->read(DevPtr{address}, bytes));
-      return ByteView(piece);
-    };
-    trace::RecordView view{result->map, {}, slots.entries, read, 0, 0};
-    if (records == Records::wrapping) {
-      auto headers = backend->read(DevPtr{slots.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));
-      ASSERT_TRUE(headers);
-      view.headers = std::move(*headers);
-    } else {
-      auto plain = trace::view_plain_slots(result->map, read, slots.entries);
-      ASSERT_TRUE(plain) << plain.error().to_string();
-      view = std::move(*plain);
-    }
-    Events decoded;
-    uint64_t backwards = 0;
-    const auto summary = trace::decode(view.map, kind, view.headers, view.read, {view.table, true, {}},
-                                       [&](const trace::WarpTrace& t) -> Status {
-                                         for (uint32_t k = 0; k < t.records(); ++k)
-                                           decoded[t.warp].push_back({t.index[k], t.mask[k]});
-                                         uint64_t last = t.start_clock;
-                                         for (uint64_t c : t.clock) backwards += c < last, last = c;
-                                         return {};
-                                       });
-    ASSERT_TRUE(summary) << summary.error().to_string();
-    EXPECT_EQ(summary->losses.count(trace::LossSeverity::lost), 0u);
-    EXPECT_EQ(summary->losses.count(trace::LossSeverity::distrust), 0u);
-    EXPECT_EQ(backwards, 0u) << "modelled clocks never run backwards";
-    Events expected;
-    for (const auto& [warp, events] : seen)
-      if (wire::cta_is_sampled(warp / splicer->warps_per_cta(), one_in, plan.seed))
-        expected.insert({warp, events});
-    for (auto& [warp, events] : expected) events = with_implied_behind(events, view.map);
-    EXPECT_TRUE(decoded == expected) << first_difference(decoded, expected);
-    ASSERT_TRUE(backend->release(*buffer));
-  }
-
-  // Executions of implied blocks behind those from which their lanes came, as decoders put them.
-  static std::vector<Event> with_implied_behind(const std::vector<Event>& events, const wire::AddressMap& map) {
-    std::vector<std::vector<Event>> behind(events.size());
-    for (size_t i = 0; i < events.size(); ++i) {
-      if (!map.blocks[events[i].block].implied) continue;
-      size_t from = i;
-      while (from-- > 0)
-        if (!map.blocks[events[from].block].implied && (events[from].mask & events[i].mask) != 0) break;
-      behind.at(from).push_back(events[i]);
-    }
-    std::vector<Event> sorted;
-    for (size_t i = 0; i < events.size(); ++i) {
-      if (!map.blocks[events[i].block].implied) sorted.push_back(events[i]);
-      std::sort(behind[i].begin(), behind[i].end(), [](const Event& a, const Event& b) { return a.block < b.block; });
-      sorted.insert(sorted.end(), behind[i].begin(), behind[i].end());
-    }
-    return sorted;
-  }
-
-  static std::string first_difference(const Events& decoded, const Events& expected) {
-    for (const auto& [warp, events] : expected) {
-      const auto found = decoded.find(warp);
-      if (found == decoded.end()) return fmt::format("warp {} is missing", warp);
-      for (size_t k = 0; k < events.size(); ++k) {
-        if (k >= found->second.size())
-          return fmt::format("warp {} ends after {} of {} events", warp, k, events.size());
-        const Event &d = found->second[k], &e = events[k];
-        if (!(d == e))
-          return fmt::format("warp {} event {}: block {} mask {:#x}, the witness saw block {} mask {:#x}",
-                             warp, k, d.block, d.mask, e.block, e.mask);
-      }
-    }
-    return "more than the witness saw";
-  }
-
-  replay::LaunchImage launch;
-  std::unique_ptr<replay::InterpBackend> backend;
-  std::optional<instrument::Splicer> splicer;
-  uint32_t warps = 0;
-  Events seen;  // of the original kernel
 };
 
 TEST_P(Spliced, CountsAreThoseOfTheWitness) {

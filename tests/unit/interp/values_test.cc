@@ -171,6 +171,13 @@ TEST(Values, SpecialFunctions) {
   EXPECT_EQ(mufu_ex2(0x43000000), 0x7f800000u);
   EXPECT_EQ(mufu_ex2(0x869074b7), 0x3f800000u);
   EXPECT_EQ(mufu_ex2(0xff800000), 0u);
+  EXPECT_EQ(mufu_sqrt(0x80000001), 0x80000000u);
+  EXPECT_EQ(mufu_sqrt(0x007fffff), 0u) << "subnormal operands are zero";
+  EXPECT_EQ(mufu_sqrt(0x00800000), 0x20000000u);
+  EXPECT_EQ(mufu_sqrt(0x80800000), 0x7fffffffu);
+  EXPECT_EQ(mufu_sqrt(0x7f7fffff), 0x5f7fffffu);
+  EXPECT_EQ(mufu_sqrt(0x7f800000), 0x7f800000u);
+  EXPECT_EQ(mufu_sqrt(0x4b000000), 0x453504f3u);
   EXPECT_EQ(mufu_rsq64h(0x40100000), 0x3fe00000u);
   EXPECT_EQ(mufu_rsq64h(0x62aa6c41), 0x2e919b98u);
   EXPECT_EQ(mufu_rsq64h(0x7fee3fc4), 0x1ff074e0u);

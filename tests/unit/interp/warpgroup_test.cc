@@ -9,23 +9,6 @@ namespace {
 
 using interp::value::bits32, interp::value::double_to_half;
 
-TEST(Warpgroup, ExactSums) {
-  const auto sum = [](std::initializer_list<double> summands) {
-    interp::value::ExactSum s;
-    for (double x : summands) s.add(x);
-    return s.value();
-  };
-  EXPECT_EQ(sum({1.5, -0.25, 3}), bits32(4.25f));
-  EXPECT_EQ(sum({5, -5}), 0u);
-  EXPECT_EQ(sum({0.0, -0.0}), 0u);
-  EXPECT_EQ(sum({8388608, 8388607}), bits32(16777215.0f));
-  EXPECT_EQ(sum({16777215, 1}), std::nullopt) << "2^24 units: a step may round";
-  EXPECT_EQ(sum({1, 0x1p-24}), std::nullopt);
-  EXPECT_EQ(sum({16777216, 1, -16777216}), std::nullopt) << "exact, but not in every order";
-  EXPECT_EQ(sum({-0.0, -0.0}), std::nullopt);
-  EXPECT_EQ(sum({INFINITY}), std::nullopt);
-}
-
 // A and B in shared memory, 8 columns: element (row, k) of A is row + 2 k, of B (k, column) is k - column.
 // `place` gives the offset of 8 elements from k on.
 class Product : public testing::Test {

@@ -1,0 +1,76 @@
+// Convergence barriers that functions save and use again, and warps that part by the masks of their lanes.
+#include "tests/unit/interp/engine_fixture.h"
+
+namespace xtrace::interp_test {
+namespace {
+
+TEST_F(EngineTest, AFunctionMayWaitAtTheBarrierOfItsCaller) {
+  // Lanes below 8 wait at B7; the others save it, meet in two groups at the same B7, and restore it.
+  std::vector<sass::RawInst> k;
+  const Gpr tid{0}, mask{2};
+  k.push_back(enc::s2r(tid, enc::sr_tid_x));
+  k.push_back(enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 8));
+  k.push_back(enc::isetp_imm(Pred{1}, enc::Compare::lt, false, tid, 20));
+  k.push_back(bssy(7, 0x30, 0xd0));
+  k.push_back(enc::with_guard(enc::bra(0x40, 0x60), Pred{0}, true));
+  k.push_back(enc::bra(0x50, 0xc0));
+  k.push_back(word(0x0000000007067355, 0x001e2a0000100000));  // 0x60 BMOV.32.CLEAR R6, B7
+  k.push_back(bssy(7, 0x70, 0xb0));
+  k.push_back(enc::with_guard(enc::bra(0x80, 0xa0), Pred{1}));
+  k.push_back(enc::nop());
+  k.push_back(bsync(7));                                      // 0xa0
+  k.push_back(word(0x0000000607007356, 0x0001ea0000000000));  // BMOV.32 B7, R6
+  k.push_back(bsync(7));                                      // 0xc0
+  k.push_back(enc::vote_any_active(mask));
+  store_cell(k, mask, tid, {4});
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+  for (unsigned lane : {0, 7, 8, 19, 20, 31}) EXPECT_EQ(cell(lane), ~0u) << lane;
+}
+
+TEST_F(EngineTest, BreakInAFunctionLeavesTheBarrierOfItsCallerAlone) {
+  // Lanes from 8 on wait at B6; the others save it, and those below 4 leave the B6 that they make of it.
+  std::vector<sass::RawInst> k;
+  const Gpr tid{0}, mask{2};
+  k.push_back(enc::s2r(tid, enc::sr_tid_x));
+  k.push_back(enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 8));
+  k.push_back(enc::isetp_imm(Pred{1}, enc::Compare::lt, false, tid, 4));
+  k.push_back(bssy(6, 0x30, 0xe0));
+  k.push_back(enc::with_guard(enc::bra(0x40, 0x60), Pred{0}));
+  k.push_back(enc::bra(0x50, 0xd0));
+  k.push_back(word(0x0000000006067355, 0x001e2a0000100000));  // 0x60 BMOV.32.CLEAR R6, B6
+  k.push_back(bssy(6, 0x70, 0xc0));
+  k.push_back(enc::with_guard(break_barrier(6), Pred{1}));
+  k.push_back(enc::with_guard(enc::bra(0x90, 0xc0), Pred{1}));
+  k.push_back(enc::nop());
+  k.push_back(bsync(6));                                      // 0xb0
+  k.push_back(word(0x0000000606007356, 0x0001ea0000000000));  // 0xc0 BMOV.32 B6, R6
+  k.push_back(bsync(6));                                      // 0xd0
+  k.push_back(enc::vote_any_active(mask));
+  store_cell(k, mask, tid, {4});
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+  for (unsigned lane : {0, 4, 8, 31}) EXPECT_EQ(cell(lane), ~0u) << lane;
+}
+
+TEST_F(EngineTest, LanesOfOneMaskGoOnWithoutTheOthers) {
+  std::vector<sass::RawInst> k;
+  const Gpr tid{0}, mask{2}, mine{3};
+  k.push_back(enc::s2r(tid, enc::sr_tid_x));
+  k.push_back(enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 8));
+  k.push_back(enc::mov_imm(mine, 0xffffff00));
+  k.push_back(enc::with_guard(enc::mov_imm(mine, 0x000000ff), Pred{0}));
+  k.push_back(word(0x0000000003007348, 0x000fea0003a00000));  // WARPSYNC.EXCLUSIVE R3
+  k.push_back(enc::vote_any_active(mask));
+  store_cell(k, mask, tid, {4});
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+  EXPECT_EQ(cell(3), 0x000000ffu);
+  EXPECT_EQ(cell(8), 0xffffff00u);
+}
+
+}  // namespace
+}  // namespace xtrace::interp_test

@@ -1,0 +1,228 @@
+// A launch on the interpreter, original and spliced: traces are held against what the interpreter saw of the
+// original kernel by itself, event by event.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "instrument/instrument.h"
+#include "instrument/slot_plan.h"
+#include "replay/interp/interp_backend.h"
+#include "trace/decode.h"
+#include "trace/plain_slots.h"
+
+namespace xtrace::interp_test {
+
+using instrument::ProbeKind;
+
+// How records lie in memory.
+enum class Records { wrapping, plain, packed, brief };
+
+struct Event {
+  uint32_t block, mask;
+  bool operator==(const Event&) const = default;
+};
+using Events = std::map<uint32_t, std::vector<Event>>;  // by warp
+
+// Executions of blocks, by what stands at their first instruction.
+class BlockWitness final : public replay::interp::WitnessSink {
+ public:
+  explicit BlockWitness(const std::vector<wire::Block>& blocks) {
+    for (uint32_t b = 0; b < blocks.size(); ++b) by_pc_[blocks[b].first_pc] = b;
+  }
+  void executed(uint32_t warp, uint32_t pc, uint32_t active, uint32_t) override {
+    if (const auto b = by_pc_.find(pc); b != by_pc_.end()) events[warp].push_back({b->second, active});
+  }
+  Events events;
+
+ private:
+  std::map<uint32_t, uint32_t> by_pc_;
+};
+
+class SplicedLaunch : public testing::Test {
+ protected:
+  // Runs the original kernel and keeps what it did. `after` is what every run has to leave.
+  void observe(replay::LaunchImage image) {
+    launch = std::move(image);
+    const bundle::LaunchRecord& r = launch.record;
+    backend = replay::make_interp_backend();
+    ASSERT_TRUE(backend->prepare(launch));
+    auto made = instrument::Splicer::create(launch.code, r.kernel,
+                                            {r.grid, r.block, r.cluster, r.dynamic_shared_bytes});
+    ASSERT_TRUE(made) << made.error().to_string();
+    splicer = std::move(*made);
+    warps = static_cast<uint32_t>(r.grid.count()) * splicer->warps_per_cta();
+    BlockWitness witness(splicer->blocks());
+    backend->set_witness(&witness);
+    run(launch.code);
+    backend->set_witness(nullptr);
+    seen = std::move(witness.events);
+    ASSERT_EQ(seen.size(), warps);
+  }
+  // How the reason begins for which this splice is refused; nullptr: it must not be refused.
+  virtual const char* refusal(ProbeKind probe, std::optional<Records> records) const = 0;
+
+  // Runs from restored memory and compares the outputs with the recording.
+  void run(ByteView cubin) {
+    const auto module = backend->load(cubin);
+    ASSERT_TRUE(module) << module.error().to_string();
+    ASSERT_TRUE(backend->restore(*module, replay::RestoreScope::all));
+    const auto outcome = backend->run(*module);
+    ASSERT_TRUE(outcome) << outcome.error().to_string();
+    ASSERT_TRUE(outcome->completed) << outcome->failure;
+    const auto regions = backend->read_regions(*module);
+    ASSERT_TRUE(regions);
+    for (size_t i = 0; i < regions->size(); ++i)
+      EXPECT_TRUE((*regions)[i] == launch.after[i]) << "region " << i;
+    ASSERT_TRUE(backend->unload(*module));
+  }
+
+  std::vector<uint32_t> bytes_of(ProbeKind probe) const {
+    std::vector<uint32_t> bytes(warps, 0);
+    for (const auto& [warp, events] : seen)
+      for (const Event& e : events) bytes[warp] += splicer->record_bytes(probe, e.block);
+    return bytes;
+  }
+  // Room for packed records, which may take more than unpacked ones where registers are few.
+  std::vector<uint32_t> stored(ProbeKind probe) const {
+    std::vector<uint32_t> bytes = bytes_of(probe);
+    for (uint32_t& b : bytes) b *= 2;
+    return bytes;
+  }
+  // Blocks that all 32 lanes executed whenever they were executed.
+  std::vector<bool> full_blocks() const {
+    std::vector<bool> full(splicer->blocks().size(), true);
+    for (const auto& [warp, events] : seen)
+      for (const Event& e : events)
+        if (e.mask != ~0u) full[e.block] = false;
+    return full;
+  }
+
+  std::vector<uint64_t> executions() const {
+    std::vector<uint64_t> executions(splicer->blocks().size());
+    for (const auto& [warp, events] : seen)
+      for (const Event& e : events) ++executions[e.block];
+    return executions;
+  }
+
+  // The result of a splice, or nothing: it was refused as refusal() says, or a failure was reported.
+  std::optional<instrument::Spliced> spliced(const instrument::Plan& plan, const wire::SlotLayout& layout,
+                                             std::optional<Records> records) const {
+    auto result = splicer->splice(plan, layout);
+    const char* reason = refusal(plan.probe, records);
+    if (result && reason == nullptr) return std::move(*result);
+    if (result)
+      ADD_FAILURE() << "expected to be refused: " << reason;
+    else if (reason == nullptr || result.error().kind != ErrorKind::unsupported ||
+             !result.error().message.starts_with(reason))
+      ADD_FAILURE() << result.error().to_string();
+    return std::nullopt;
+  }
+
+  void trace(ProbeKind probe, trace::TraceKind kind, Records records, uint32_t one_in = 1) {
+    instrument::Plan plan;
+    plan.probe = probe;
+    plan.one_in = one_in;
+    plan.seed = 7;
+    if (records == Records::packed || records == Records::brief) plan.full_blocks = full_blocks();
+    instrument::RecordForm form;
+    if (records == Records::brief) form = {splicer->index_bits(), probe == ProbeKind::block};
+    if (records == Records::brief || records == Records::packed) plan.executions = executions();
+    instrument::SlotPlan slots = instrument::plan_slots(
+        stored(probe), splicer->largest_record(probe), records == Records::wrapping, form, uint64_t{1} << 30);
+    const auto buffer = backend->allocate(slots.total_bytes, "records");
+    ASSERT_TRUE(buffer);
+    instrument::place(slots, buffer->value);
+    if (slots.layout.table != 0) {
+      ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries))));
+    }
+    const auto result = spliced(plan, slots.layout, records);
+    if (!result) {
+      ASSERT_TRUE(backend->release(*buffer));
+      return;
+    }
+    ASSERT_NO_FATAL_FAILURE(run(result->cubin));
+
+    Bytes piece;
+    const trace::DeviceReader read = [&](uint64_t address, uint64_t bytes) -> Result<ByteView> {
+      XT_TRY(piece, backend->read(DevPtr{address}, bytes));
+      return ByteView(piece);
+    };
+    trace::RecordView view{result->map, {}, slots.entries, read, 0, 0};
+    if (records == Records::wrapping) {
+      auto headers = backend->read(DevPtr{slots.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));
+      ASSERT_TRUE(headers);
+      view.headers = std::move(*headers);
+    } else {
+      auto plain = trace::view_plain_slots(result->map, read, slots.entries);
+      ASSERT_TRUE(plain) << plain.error().to_string();
+      view = std::move(*plain);
+    }
+    Events decoded;
+    uint64_t backwards = 0;
+    const auto summary = trace::decode(view.map, kind, view.headers, view.read, {view.table, true, {}},
+                                       [&](const trace::WarpTrace& t) -> Status {
+                                         for (uint32_t k = 0; k < t.records(); ++k)
+                                           decoded[t.warp].push_back({t.index[k], t.mask[k]});
+                                         uint64_t last = t.start_clock;
+                                         for (uint64_t c : t.clock) backwards += c < last, last = c;
+                                         return {};
+                                       });
+    ASSERT_TRUE(summary) << summary.error().to_string();
+    EXPECT_EQ(summary->losses.count(trace::LossSeverity::lost), 0u);
+    EXPECT_EQ(summary->losses.count(trace::LossSeverity::distrust), 0u);
+    EXPECT_EQ(backwards, 0u) << "modelled clocks never run backwards";
+    Events expected;
+    for (const auto& [warp, events] : seen)
+      if (wire::cta_is_sampled(warp / splicer->warps_per_cta(), one_in, plan.seed))
+        expected.insert({warp, events});
+    for (auto& [warp, events] : expected) events = with_implied_behind(events, view.map);
+    EXPECT_TRUE(decoded == expected) << first_difference(decoded, expected);
+    ASSERT_TRUE(backend->release(*buffer));
+  }
+
+  // Executions of implied blocks behind those from which their lanes came, as decoders put them.
+  static std::vector<Event> with_implied_behind(const std::vector<Event>& events, const wire::AddressMap& map) {
+    std::vector<std::vector<Event>> behind(events.size());
+    for (size_t i = 0; i < events.size(); ++i) {
+      if (!map.blocks[events[i].block].implied) continue;
+      size_t from = i;
+      while (from-- > 0)
+        if (!map.blocks[events[from].block].implied && (events[from].mask & events[i].mask) != 0) break;
+      behind.at(from).push_back(events[i]);
+    }
+    std::vector<Event> sorted;
+    for (size_t i = 0; i < events.size(); ++i) {
+      if (!map.blocks[events[i].block].implied) sorted.push_back(events[i]);
+      std::sort(behind[i].begin(), behind[i].end(), [](const Event& a, const Event& b) { return a.block < b.block; });
+      sorted.insert(sorted.end(), behind[i].begin(), behind[i].end());
+    }
+    return sorted;
+  }
+
+  static std::string first_difference(const Events& decoded, const Events& expected) {
+    for (const auto& [warp, events] : expected) {
+      const auto found = decoded.find(warp);
+      if (found == decoded.end()) return fmt::format("warp {} is missing", warp);
+      for (size_t k = 0; k < events.size(); ++k) {
+        if (k >= found->second.size())
+          return fmt::format("warp {} ends after {} of {} events", warp, k, events.size());
+        const Event &d = found->second[k], &e = events[k];
+        if (!(d == e))
+          return fmt::format("warp {} event {}: block {} mask {:#x}, the witness saw block {} mask {:#x}",
+                             warp, k, d.block, d.mask, e.block, e.mask);
+      }
+    }
+    return "more than the witness saw";
+  }
+
+  replay::LaunchImage launch;
+  std::unique_ptr<replay::InterpBackend> backend;
+  std::optional<instrument::Splicer> splicer;
+  uint32_t warps = 0;
+  Events seen;  // of the original kernel
+};
+
+}  // namespace xtrace::interp_test
