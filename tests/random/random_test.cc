@@ -1,0 +1,112 @@
+// Thirty random kernels: what an H200 left in memory, and a sample of them spliced. How the files beside this
+// one were made: docs/testing.md.
+#include <zstd.h>
+
+#include <sstream>
+
+#include "base/file.h"
+#include "tests/random/launches.h"
+#include "tests/unit/interp/spliced_launch.h"
+
+namespace xtrace::interp_test {
+namespace {
+
+std::filesystem::path here(const char* name) {
+  return std::filesystem::path(XTRACE_SOURCE_DIR) / "tests/random" / name;
+}
+const Bytes& cubin() {
+  static const Bytes bytes = [] {
+    const auto packed = read_file(here("kept.cubin.zst"));
+    if (!packed) throw std::runtime_error(packed.error().to_string());
+    Bytes b(ZSTD_getFrameContentSize(packed->data(), packed->size()));
+    if (ZSTD_decompress(b.data(), b.size(), packed->data(), packed->size()) != b.size())
+      throw std::runtime_error("kept.cubin.zst is damaged");
+    return b;
+  }();
+  return bytes;
+}
+struct Expected {
+  std::string kernel, digest;
+};
+std::vector<Expected> expected() {
+  const auto bytes = read_file(here("kept.h200.txt"));
+  if (!bytes) throw std::runtime_error(bytes.error().to_string());
+  std::istringstream lines(std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()));
+  std::vector<Expected> all;
+  for (Expected e; lines >> e.kernel >> e.digest;) all.push_back(e);
+  return all;
+}
+
+// What the interpreter refuses; whatever is not here must be executed.
+constexpr std::pair<const char*, const char*> refused[] = {
+    {"r101_17_40_1", "MUFU.LG2"},
+};
+const char* refusal_of(const std::string& kernel) {
+  for (const auto& [name, what] : refused)
+    if (name == kernel) return what;
+  return nullptr;
+}
+
+TEST(RandomKernels, LeaveWhatTheHardwareLeft) {
+  const std::vector<Expected> all = expected();
+  ASSERT_EQ(all.size(), 30u);
+  const auto names = random_kernels::kernels_of(cubin());
+  ASSERT_TRUE(names);
+  ASSERT_EQ(names->size(), all.size());
+  const auto backend = replay::make_interp_backend();
+  for (const Expected& e : all) {
+    SCOPED_TRACE(e.kernel);
+    const auto launch = random_kernels::launch_of(cubin(), e.kernel);
+    ASSERT_TRUE(launch) << launch.error().to_string();
+    ASSERT_TRUE(backend->prepare(*launch));
+    const auto contents = random_kernels::run(*backend, *launch, cubin());
+    if (const char* what = refusal_of(e.kernel)) {
+      ASSERT_FALSE(contents);
+      EXPECT_EQ(contents.error().kind, ErrorKind::unsupported);
+      EXPECT_NE(contents.error().message.find(what), std::string::npos) << contents.error().to_string();
+    } else if (contents) {
+      EXPECT_EQ(random_kernels::digest(*contents), e.digest);
+    } else {
+      ADD_FAILURE() << contents.error().to_string();
+    }
+    ASSERT_TRUE(backend->finish());
+  }
+}
+
+class SplicedRandom : public SplicedLaunch, public testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override {
+    auto image = random_kernels::launch_of(cubin(), GetParam());
+    ASSERT_TRUE(image) << image.error().to_string();
+    const auto clean = replay::make_interp_backend();
+    ASSERT_TRUE(clean->prepare(*image));
+    auto contents = random_kernels::run(*clean, *image, cubin());
+    ASSERT_TRUE(contents) << contents.error().to_string();
+    image->after = std::move(*contents);
+    ASSERT_NO_FATAL_FAILURE(observe(std::move(*image)));
+  }
+  const char* refusal(ProbeKind, std::optional<Records>) const override { return nullptr; }
+};
+
+TEST_P(SplicedRandom, BlockTraceIsTheWitness) {
+  for (Records r : {Records::wrapping, Records::plain, Records::brief})
+    trace(ProbeKind::block, trace::TraceKind::block, r);
+  trace(ProbeKind::block, trace::TraceKind::block, Records::brief, 2);
+}
+TEST_P(SplicedRandom, InstTraceIsTheWitness) {
+  for (Records r : {Records::wrapping, Records::plain, Records::packed, Records::brief})
+    trace(ProbeKind::inst, trace::TraceKind::inst, r);
+}
+
+// Every third kernel that is executed.
+std::vector<std::string> sample() {
+  std::vector<std::string> names;
+  size_t k = 0;
+  for (const Expected& e : expected())
+    if (refusal_of(e.kernel) == nullptr && k++ % 3 == 0) names.push_back(e.kernel);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, SplicedRandom, testing::ValuesIn(sample()), [](const auto& p) { return p.param; });
+
+}  // namespace
+}  // namespace xtrace::interp_test
