@@ -15,6 +15,8 @@ struct GridBarrier {
 constexpr GridBarrier grid_barrier_from_sm90{0x44, 0x48}, grid_barrier_before{0x8c, 0x90};
 // The generic address of the parameters. [nvcc 13.0 for sm_90: what __grid_constant__ parameters are addressed by]
 constexpr uint64_t parameter_address = 0x198;
+// The generic address of the bank itself. [vendor code: cuBLAS addresses tensor maps among its parameters by it]
+constexpr uint64_t bank_address = 0xc0;
 constexpr uint32_t relocation_address_64 = 2;  // R_CUDA_64
 
 void put32(Bytes& bank, uint64_t at, uint32_t v) {
@@ -108,7 +110,10 @@ Result<ConstantBanks> constant_banks(const cubin::Image& image, const cubin::Ker
   const Bytes& params = launch.record.param_block;
   const uint64_t base = kernel.param_base != 0 ? kernel.param_base : arch.bank0_params;
   if (zero.size() < base + params.size()) zero.resize(base + params.size());
-  if (parameter_address + 8 <= base) write_at<uint64_t>(zero, parameter_address, bank0_window + base);
+  if (arch.sm >= 90 && parameter_address + 8 <= base) {
+    write_at<uint64_t>(zero, bank_address, bank0_window);
+    write_at<uint64_t>(zero, parameter_address, bank0_window + base);
+  }
   banks.parameters = base;
   std::copy(params.begin(), params.end(), zero.begin() + static_cast<std::ptrdiff_t>(base));
   return banks;
