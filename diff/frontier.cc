@@ -20,10 +20,10 @@ std::vector<FrontierPoint> frontier(const ReplayReport& report, double budget) {
   std::vector<FrontierPoint> points;
   for (size_t i = 0; i < report.configs.size(); ++i) {
     const ConfigReport& c = report.configs[i];
-    if (!c.refused.empty() || !c.semantics || !c.timing || !c.timing->measured || c.records == 0) continue;
+    if (!c.refused.empty() || !c.semantics || !c.timing || !c.timing->measured || c.events == 0) continue;
     FrontierPoint p;
     p.config = i;
-    p.detail = c.records;
+    p.detail = c.events;
     p.ratio = c.timing->ratio;
     p.interval = c.timing->interval;
     // A dense trace is not trusted for its intervals; what is asked here is whether the kernel kept its time.

@@ -198,6 +198,7 @@ Json json_of(const ConfigReport& c) {
 }  // namespace
 
 Verdict ReplayReport::verdict() const {
+  if (searched) return chosen ? configs.at(*chosen).judgement.overall : Verdict::inconclusive;
   std::vector<Verdict> all;
   for (const ConfigReport& c : configs)
     if (c.refused.empty()) all.push_back(c.judgement.overall);
@@ -271,6 +272,7 @@ std::string render_text(const ReplayReport& r) {
     for (const Artefact& a : c.artefacts) append_wrapped(out, "    > ", "        ", a.kind + ": " + a.path);
     append_table(out, c.table_text);
   }
+  if (r.searched) out += "\n" + r.frontier_text;
   for (const std::string& w : r.warnings) append_wrapped(out, "\n  warning: ", "    ", w);
   out += fmt::format("\n  verdict: {}\n", name_of(r.verdict()));
   return out;
@@ -301,6 +303,7 @@ std::string render_json(const ReplayReport& r) {
   o["at"] = r.at.empty() ? Json(nullptr) : Json(r.at);
   o["configs"] = Json::array();
   for (const ConfigReport& c : r.configs) o["configs"].push_back(json_of(c));
+  o["frontier"] = r.searched ? Json::parse(r.frontier_json) : Json(nullptr);
   o["warnings"] = r.warnings;
   // Names from a recording may hold anything: bytes that are not UTF-8 are replaced.
   return o.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

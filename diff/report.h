@@ -39,6 +39,7 @@ struct ConfigReport {
   double microseconds = 0;  // median; 0 = not measured
   std::optional<Floor> floor;  // of the ratio
   uint64_t records = 0;
+  uint64_t events = 0;      // that the records of one launch hold: executions of a block, or of an instruction for `inst`
   std::vector<LossCount> losses;
   std::vector<Artefact> artefacts;  // empty unless the trace earned it
   // What the probe found, where that is a table (count, mem): lines for people (may be fewer), and a JSON array of all.
@@ -76,7 +77,13 @@ struct ReplayReport {
   std::vector<ConfigReport> configs;
   std::vector<std::string> warnings;
 
-  // The worst of the configurations that were not refused; inconclusive without any.
+  // A search over the configurations (diff/frontier.h): its table and JSON, and the configuration that it chose.
+  bool searched = false;
+  std::string frontier_text, frontier_json;
+  std::optional<size_t> chosen;
+
+  // The worst of the configurations that were not refused; inconclusive without any. Of a search: that of the configuration it
+  // chose, inconclusive when it chose none.
   Verdict verdict() const;
 };
 

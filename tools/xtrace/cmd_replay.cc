@@ -14,9 +14,9 @@ namespace xtrace::cli {
 namespace {
 
 struct Flags {
-  std::string bundle, launches, kernel, probes = "block", json, traces, keep_code, backend = "auto";
+  std::string bundle, launches, kernel, probes, json, traces, keep_code, backend = "auto";
   std::vector<std::string> samples, places;
-  bool compare = false, quiet = false;
+  bool compare = false, quiet = false, search = false;
   double budget = 1.05, watchdog = 10, time_limit = 10;
   uint64_t clean = 3, rounds = 50, processes = 5, seed = 1, pair_sites = 512, interval_sites = 16, max_slices = 2'000'000, device = 0;
 };
@@ -26,19 +26,21 @@ Result<ReplayOptions> options_of(const Flags& f) {
   o.bundle = f.bundle;
   o.traces = f.traces.empty() ? o.bundle / "traces" : std::filesystem::path(f.traces);
   o.keep_code = f.keep_code;
-  XT_TRY(o.probes, parse_probes(f.probes));
+  XT_TRY(o.probes, parse_probes(!f.probes.empty() ? f.probes : f.search ? "block,inst" : "block"));
   XT_TRY(o.backend, parse_backend(f.backend));
   for (const std::string& text : f.samples) {
     XT_TRY(const Sample sample, parse_sample(text));
     o.samples.push_back(sample);
   }
-  if (o.samples.empty()) o.samples.push_back({});
+  if (o.samples.empty()) o.samples = f.search ? std::vector<Sample>{{1}, {4}, {16}} : std::vector<Sample>{{}};
+  if (f.search && !f.compare) return with_hint(bad_input("--search without --compare"), "it chooses by what a comparison shows");
   XT_TRY_STATUS(parse_places(f.places, o));
   if (f.budget < 1) return with_hint(bad_input("budget {} is below 1", f.budget), "1.05 allows a launch to take 5 % longer");
   if (f.clean < 1 || f.rounds < 1) return bad_input("--clean and --rounds start at 1");
   if (f.processes < 1 || f.processes > 64) return bad_input("--processes goes from 1 to 64");
   o.compare = f.compare;
   o.quiet = f.quiet;
+  o.search = f.search;
   o.budget = f.budget;
   o.clean_replays = static_cast<uint32_t>(f.clean);
   o.rounds = static_cast<uint32_t>(f.rounds);
@@ -110,6 +112,7 @@ int run_replay(int argc, char** argv) {
       "replay",
       {{"xtrace replay run.xtr --probes=all --compare", "every launch: clean, under every probe, compared and judged"},
        {"xtrace replay run.xtr --launch 3 --probes=block", "the path of one launch, without a comparison"},
+       {"xtrace replay run.xtr --launch 3 --compare --search --budget 1.02", "the richest trace that costs 2 % at most"},
        {"xtrace replay run.xtr --kernel gemm --probes=inst --sample cta:1/16 --compare", "one CTA in 16 of the gemms"},
        {"xtrace replay run.xtr --probes=none --compare --json -", "does the recording replay at all? for a program"}});
   line.positional("BUNDLE", f.bundle, "directory written by xtrace record");
@@ -117,6 +120,9 @@ int run_replay(int argc, char** argv) {
   line.option("--sample", f.samples, "all, or cta:1/N for one CTA in N; may be given several times (default: all)");
   line.option("--at", f.places, "inst, pair, mem: only these instructions, as \"op:LDG* and not line:a.cu:7\" (docs/probes.md)");
   line.flag("--compare", f.compare, "compare outputs and time against the clean kernel; without it no verdict is reached");
+  line.flag("--search", f.search,
+            "emit the richest of the probes and samples that stays trusted within the budget, and a plot of all (default probes "
+            "block,inst; samples all, 1/4, 1/16)");
   line.option("--launch", f.launches, "only these launches, by ordinal: 0,3-5");
   line.option("--kernel", f.kernel, "only kernels whose name matches this regular expression");
   line.option("--json", f.json, "write all reports to this file as JSON; - for stdout instead of the tables");

@@ -14,7 +14,7 @@ void add(ReplayReport& r, const char* probe, const char* sample, uint64_t events
   ConfigReport c;
   c.probe = probe;
   c.sample = sample;
-  c.records = events;
+  c.events = events;
   SemanticEvidence s;
   s.output = diverged ? OutputMatch::diverged : OutputMatch::equal;
   s.clean_against_recorded = OutputMatch::equal;

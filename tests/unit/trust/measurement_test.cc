@@ -2,79 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <thread>
-
-#include "tests/unit/replay/fake_backend.h"
-#include "tests/unit/trust/timers.h"
+#include "tests/unit/trust/timed_backend.h"
 
 namespace xtrace::cli {
 namespace {
 
 using testing::HasSubstr;
-
-// Only time() matters; counts what was asked.
-class TimedBackend final : public replay::Backend {
- public:
-  explicit TimedBackend(Timer timer) : timer_(std::move(timer)) {}
-  const replay::BackendInfo& info() const override { return info_; }
-  Status prepare(const replay::LaunchImage& l) override {
-    ordinals.push_back(l.record.ordinal);
-    return {};
-  }
-  Result<DevPtr> allocate(uint64_t, const char*) override { return internal("not asked for in a measurement"); }
-  Status allocate_at(DevPtr at, uint64_t bytes, const char* purpose) override {
-    if (taken.contains(at.value)) return unsupported("{} {}", purpose, replay::not_placed);
-    buffers[at.value] = Bytes(bytes);
-    return {};
-  }
-  Status release(DevPtr) override { return {}; }
-  Status fill(DevPtr, uint64_t, uint8_t) override { return {}; }
-  Status write(DevPtr at, ByteView b) override {
-    written_to = at.value;
-    table.assign(b.begin(), b.end());
-    return {};
-  }
-  Result<Bytes> read(DevPtr, uint64_t n) override { return Bytes(n); }
-  uint64_t free_bytes() const override { return 0; }
-  Result<replay::ModuleHandle> load(ByteView code) override {
-    codes.emplace_back(code.begin(), code.end());
-    return static_cast<replay::ModuleHandle>(codes.size());
-  }
-  Status unload(replay::ModuleHandle) override { return {}; }
-  Result<replay::Resources> resources(replay::ModuleHandle) override { return replay::Resources{}; }
-  Status restore(replay::ModuleHandle, replay::RestoreScope) override { return {}; }
-  Result<replay::RunOutcome> run(replay::ModuleHandle) override { return replay::RunOutcome{}; }
-  Result<DevPtr> region_address(replay::ModuleHandle, size_t) override { return unsupported("no addresses"); }
-  Result<std::vector<Bytes>> read_regions(replay::ModuleHandle) override { return std::vector<Bytes>(); }
-  void set_written_regions(std::vector<bool> w) override { written = std::move(w); }
-  Result<replay::TimingResult> time(const replay::TimingRequest& r) override {
-    requests.push_back(r);
-    if (failing) return device("the kernel hung");
-    return timer_(r);
-  }
-  Status finish() override {
-    ++finished;
-    return {};
-  }
-
-  std::vector<uint64_t> ordinals;
-  std::vector<Bytes> codes;
-  std::map<uint64_t, Bytes> buffers;
-  std::set<uint64_t> taken;
-  uint64_t written_to = 0;
-  Bytes table;
-  std::vector<bool> written;
-  std::vector<replay::TimingRequest> requests;
-  bool failing = false;
-  int finished = 0;
-
- private:
-  Timer timer_;
-  replay::BackendInfo info_;
-};
 
 // One process here and one more in a thread.
 struct Scene {
@@ -88,32 +22,12 @@ struct Scene {
     options.processes = there ? 2 : 1;
     processes = std::make_unique<TimingProcesses>(options);
     if (!there) return;
-    int fds[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-    processes->adopt(0, TimingProcess::adopt(fds[0]));
-    server = std::thread([this, fd = fds[1], timer = *there] {
-      serve_timing(
-          fd,
-          [&]() -> Result<std::unique_ptr<replay::Backend>> {
-            auto made = std::make_unique<TimedBackend>(timer);
-            made->failing = other_fails;
-            made->taken = taken_there;
-            other = made.get();
-            return made;
-          },
-          [&](uint64_t ordinal) -> Result<replay::LaunchImage> {
-            replay::LaunchImage l;
-            l.record.ordinal = ordinal;
-            return l;
-          },
-          [&] { seen = *other; });
-      ::close(fd);
-    });
+    other = std::make_unique<OtherProcess>(*processes, *there);
   }
   ~Scene() { end(); }
   void end() {
     processes.reset();
-    if (server.joinable()) server.join();
+    if (other) other->join();
   }
   static Bytes bytes_of(std::string_view s) {
     const auto* p = reinterpret_cast<const std::byte*>(s.data());
@@ -136,11 +50,7 @@ struct Scene {
   ReplayOptions options;
   std::unique_ptr<TimingProcesses> processes;
   std::vector<Bytes> cubins;
-  bool other_fails = false;
-  std::set<uint64_t> taken_there;
-  TimedBackend* other = nullptr;
-  TimedBackend seen{Timer{}};
-  std::thread server;
+  std::unique_ptr<OtherProcess> other;
 };
 
 TEST(Measurement, StopsAtTheFirstLookThatDecides) {
@@ -191,23 +101,23 @@ TEST(Measurement, TheOtherProcessGetsTheSameLaunch) {
   Scene s(Timer{}, Timer{});
   ASSERT_TRUE(s.run(8, 2));
   s.end();
-  EXPECT_THAT(s.seen.ordinals, testing::ElementsAre(7u));
-  EXPECT_THAT(s.seen.codes, testing::ElementsAre(Scene::bytes_of("clean"), Scene::bytes_of("clean"), Scene::bytes_of("spliced 0"),
+  EXPECT_THAT(s.other->seen.ordinals, testing::ElementsAre(7u));
+  EXPECT_THAT(s.other->seen.codes, testing::ElementsAre(Scene::bytes_of("clean"), Scene::bytes_of("clean"), Scene::bytes_of("spliced 0"),
                                                  Scene::bytes_of("spliced 1")));
-  EXPECT_EQ(s.seen.buffers.count(0x1000), 1u);
-  EXPECT_EQ(s.seen.written_to, 0x1010u);
-  EXPECT_EQ(s.seen.table, Scene::bytes_of("table"));
-  EXPECT_THAT(s.seen.written, testing::ElementsAre(true, false));
-  ASSERT_EQ(s.seen.requests.size(), 1u);
-  EXPECT_EQ(s.seen.requests[0].clean, 1u);
-  EXPECT_THAT(s.seen.requests[0].variants, testing::ElementsAre(2u, 3u, 4u));
-  EXPECT_NE(s.seen.requests[0].seed, s.backend.requests[0].seed);
-  EXPECT_EQ(s.seen.finished, 1);
+  EXPECT_EQ(s.other->seen.buffers.count(0x1000), 1u);
+  EXPECT_EQ(s.other->seen.written_to, 0x1010u);
+  EXPECT_EQ(s.other->seen.table, Scene::bytes_of("table"));
+  EXPECT_THAT(s.other->seen.written, testing::ElementsAre(true, false));
+  ASSERT_EQ(s.other->seen.requests.size(), 1u);
+  EXPECT_EQ(s.other->seen.requests[0].clean, 1u);
+  EXPECT_THAT(s.other->seen.requests[0].variants, testing::ElementsAre(2u, 3u, 4u));
+  EXPECT_NE(s.other->seen.requests[0].seed, s.backend.requests[0].seed);
+  EXPECT_EQ(s.other->seen.finished, 1);
 }
 
 TEST(Measurement, AProcessThatFailsIsLeftOutByName) {
   Scene s(Timer{}, Timer{});
-  s.other_fails = true;
+  s.other->fails = true;
   const auto m = s.run(8);
   ASSERT_TRUE(m);
   EXPECT_EQ(m->conditions.processes, 1u);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/file.h"
+#include "diff/frontier.h"
 #include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/replay/count_run.h"
 #include "tools/xtrace/replay/emit.h"
@@ -92,6 +94,7 @@ class LaunchReplay {
     XT_TRY_STATUS(time());
     add_dense_intervals();
     judge();
+    if (options_.search) XT_TRY_STATUS(choose());
     XT_TRY_STATUS(emit());
     for (const std::string& note : backend_.notes()) warn(note);
     runs_.clear();
@@ -117,6 +120,7 @@ class LaunchReplay {
   Status time();
   void add_dense_intervals();
   void judge();
+  Status choose();
   Status emit();
   Status emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config);
   void warn(const std::string& text);   // once
@@ -258,6 +262,9 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
       config.space = (*run)->space;
       config.records = (*run)->records;
       config.losses = losses_of((*run)->losses);
+      config.events = config.records;
+      if (const auto* trace = dynamic_cast<const TraceRun*>(run->get()); trace != nullptr && probe == ProbeKind::inst)
+        config.events = trace->aggregate->warp_instructions();
       if (const auto* trace = dynamic_cast<const TraceRun*>(run->get())) warn_of_clocks(*trace, *counts, config.probe);
       if (const auto* mem = dynamic_cast<const MemRun*>(run->get())) config.not_covered = mem->not_covered;
       for (const std::string& note : (*run)->spliced.report.notes) warn(note);
@@ -414,6 +421,21 @@ void LaunchReplay::judge() {
   }
 }
 
+Status LaunchReplay::choose() {
+  const std::vector<diff::FrontierPoint> points = diff::frontier(report_, options_.budget);
+  report_.searched = true;
+  if (const diff::FrontierPoint* best = diff::richest(points)) report_.chosen = best->config;
+  report_.frontier_text = diff::frontier_text(report_, points, options_.budget);
+  report_.frontier_json = diff::frontier_json(report_, points, options_.budget);
+  std::error_code ec;
+  std::filesystem::create_directories(options_.traces, ec);
+  if (ec) return environment("can not create {}: {}", options_.traces.string(), ec.message());
+  const std::filesystem::path plot = options_.traces / (stem_of(launch_.record) + "-frontier.svg");
+  XT_TRY_STATUS(write_file(plot, diff::frontier_svg(report_, points, options_.budget)));
+  report_.frontier_text += "  plot: " + plot.string() + "\n";
+  return {};
+}
+
 Status LaunchReplay::emit() {
   if (!context_) return {};
   const SourceMap sources = source_map(launch_.code, launch_.record.kernel);
@@ -421,6 +443,7 @@ Status LaunchReplay::emit() {
   for (Run& run : runs_) {
     ConfigReport& config = report_.configs[run.config];
     if (config.judgement.overall != diff::Verdict::trusted) continue;
+    if (options_.search && report_.chosen != run.config) continue;
     Status emitted;
     if (auto* trace = dynamic_cast<TraceRun*>(run.probe.get()))
       emitted = emit_trace_of(e, *trace, config);

@@ -29,6 +29,7 @@ struct ReplayOptions {
   std::vector<Sample> samples;
   std::optional<Place> at;           // for inst, pair and mem; none: everywhere
   std::string at_text;
+  bool search = false;               // emit the richest configuration that stays trusted within the budget, and no other
   bool compare = false;
   bool quiet = false;
   double budget = 1.05;
