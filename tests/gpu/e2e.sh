@@ -21,7 +21,7 @@ checks bundle "$work/ls.json" --state complete --all-recorded --kernels-at-least
 
 step "replay under every probe"
 # Its status is the verdict, which also judges time; what is required of it here is in the report.
-capture "$XTRACE" replay "$run" --probes=all --compare --json "$work/report.json"
+capture "$XTRACE" replay "$run" --probes=all --processes=2 --interval-sites=4 --compare --json "$work/report.json"
 [ "$status" -le 2 ] || fail "xtrace replay ended with $status"
 cp "$work/report.json" "$XTRACE_OUT/e2e-report.json"
 checks replay "$work/report.json" --launches 13 --nondeterministic reduce_sum

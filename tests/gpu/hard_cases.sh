@@ -18,7 +18,7 @@ checks bundle "$work/ls.json" --state complete --all-recorded --kernels-at-least
 
 step "replay under every probe"
 # Its status is the verdict, which also judges time; what is required of it here is in the report.
-capture "$XTRACE" replay "$run" --probes=block,inst,pair --pair-sites=16 --sample=all --sample=cta:1/4 --rounds=10 --compare \
+capture "$XTRACE" replay "$run" --probes=block,inst,pair --pair-sites=16 --sample=all --sample=cta:1/4 --rounds=10 --processes=2 --interval-sites=2 --compare \
   --json "$work/report.json"
 [ "$status" -le 2 ] || fail "xtrace replay ended with $status"
 cp "$work/report.json" "$XTRACE_OUT/hard_cases-report.json"

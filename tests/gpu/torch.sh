@@ -18,7 +18,7 @@ record_and_replay() {  # name, least number of distinct kernels
 
   step "$name: replay under block and inst"
   for probe in block inst; do
-    capture "$XTRACE" replay "$run" --probes=$probe --compare --json "$work/report.json"
+    capture "$XTRACE" replay "$run" --probes=$probe --processes=2 --rounds=10 --compare --json "$work/report.json"
     [ "$status" -le 2 ] || fail "xtrace replay ended with $status"
     cp "$work/report.json" "$XTRACE_OUT/$name-$probe-report.json"
     # shellcheck disable=SC2046  # one word a kernel

@@ -95,7 +95,7 @@ TEST(TensorMap, CopiesAreThoseOfTheHardware) {
     ++seen[{row.c.kind, row.c.type}];
     ASSERT_TRUE(backend->finish());
   }
-  EXPECT_EQ(seen.size(), 13u + 13u + 6u) << "loads and stores of every type, reductions of six";
+  EXPECT_EQ(seen.size(), 13u + 13u + 7u) << "loads and stores of every type, reductions of seven";
 }
 
 TEST(TensorMap, IsReadAsItWasMade) {

@@ -20,10 +20,9 @@ import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 APPS = ROOT / "fixtures" / "apps"
-SCHEMA, VERSION = "xtrace-bench", 2
+SCHEMA, VERSION = "xtrace-bench", 3
 # Rotation over every instruction of library kernels takes minutes; a few sites say what a pair costs.
 PAIR_SITES = {"kernels13": 512, "torch_ops": 8}
-PROCESSES = {"kernels13": 3, "torch_ops": 1}   # fresh processes that a ratio is the median of
 
 
 class BenchError(Exception):
@@ -117,26 +116,12 @@ def launch_row(replayed):
     }
 
 
-def replay(xtrace, bundle, sample, out, processes, pair_sites):
-    """All probes in one process; block and inst again in others, since where code and data lie moves a ratio by up to a
-    percent: the ratio of a row is the median over the processes."""
-    def once(probes):
-        # Statuses 0 to 2 are verdicts; each is a result.
-        command = [xtrace, "replay", bundle, f"--probes={probes}", "--compare", "--json", out, f"--pair-sites={pair_sites}"]
-        run(command + ([f"--sample={sample}"] if sample != "all" else []), allowed=(0, 1, 2))
-        return [launch_row(replayed) for replayed in report.load(out)]
-
-    rows = once("all")
-    again = [once("block,inst") for _ in range(processes - 1)]
-    for launch in rows:
-        for row in launch["configurations"]:
-            if not row.get("ratio"):
-                continue
-            row["process_ratios"] = [row["ratio"]] + [
-                other["ratio"] for replayed in again for same in replayed if same["launch"] == launch["launch"]
-                for other in same["configurations"] if other["probe"] == row["probe"] and other.get("ratio")]
-            row["ratio"] = statistics.median(row["process_ratios"])
-    return rows
+def replay(xtrace, bundle, sample, out, pair_sites):
+    """All probes; the replay itself times every launch in fresh processes."""
+    # Statuses 0 to 2 are verdicts; each is a result.
+    command = [xtrace, "replay", bundle, "--probes=all", "--compare", "--json", out, f"--pair-sites={pair_sites}"]
+    run(command + ([f"--sample={sample}"] if sample != "all" else []), allowed=(0, 1, 2))
+    return [launch_row(replayed) for replayed in report.load(out)]
 
 
 def summarise(program):
@@ -196,8 +181,7 @@ def bench(arguments, work):
         program["launches"] = []
         for sample in arguments.sample:
             print(f"bench: {name}: replay, sample {sample}", flush=True)
-            program["launches"] += replay(xtrace, bundle, sample, work / "report.json",
-                                          arguments.processes or PROCESSES[name], PAIR_SITES[name])
+            program["launches"] += replay(xtrace, bundle, sample, work / "report.json", PAIR_SITES[name])
         result["programs"].append(program)
         result["summary"] += summarise(program)
         write(arguments.out, result)   # what is measured is kept, also when the next program fails
@@ -230,7 +214,6 @@ def main():
     parser.add_argument("--only", action="append", metavar="PROGRAM", help="kernels13 or torch_ops")
     parser.add_argument("--sample", action="append", metavar="all|cta:1/N", help="sampling rate (default: all)")
     parser.add_argument("--repeats", type=int, default=5, help="samples of the time with and without recording")
-    parser.add_argument("--processes", type=int, help="fresh processes that a ratio is the median of (default: 3 for kernels13, else 1)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "results" / "h200.json")
     arguments = parser.parse_args()
     arguments.sample = arguments.sample or ["all"]

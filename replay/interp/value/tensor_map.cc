@@ -127,6 +127,8 @@ bool reduce_granule(const TensorMap& map, TensorReduction op, std::byte* to, con
       return op <= TensorReduction::max && reduce_integers<int32_t>(op, to, from);
     case TensorType::u64:
       return op <= TensorReduction::max && reduce_integers<uint64_t>(op, to, from);
+    case TensorType::s64:
+      return (op == TensorReduction::min || op == TensorReduction::max) && reduce_integers<int64_t>(op, to, from);
     case TensorType::f16:
       return reduce_narrow(op, to, from, half_format);
     case TensorType::bf16:
