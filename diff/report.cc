@@ -72,15 +72,15 @@ std::string ratio_text(const ConfigReport& c) {
 char mark(Verdict v) { return v == Verdict::trusted ? '+' : v == Verdict::not_trusted ? '-' : '?'; }
 
 std::string conditions_text(const TimingConditions& t) {
-  std::string s = fmt::format("timing: {} in {:.1f} s; samples of {} of {:.1f} us", t.processes == 1 ? "1 process" : fmt::format("{} processes", t.processes),
-                              t.seconds, t.launches_per_sample == 1 ? "1 launch" : fmt::format("{} launches", t.launches_per_sample),
-                              t.sample_microseconds);
+  const auto some = [](uint32_t n, const char* one, const char* more) { return fmt::format("{} {}", n, n == 1 ? one : more); };
+  std::string s = fmt::format("timing: {} in {:.1f} s; samples of {} of {:.1f} us", some(t.processes, "process", "processes"),
+                              t.seconds, some(t.launches_per_sample, "launch", "launches"), t.sample_microseconds);
   if (t.tick_microseconds > 0) s += fmt::format(" ({:.0f} ticks)", t.sample_microseconds / t.tick_microseconds);
   s += fmt::format(", the L2 {}", t.caches);
   if (t.clock_mhz > 0) s += fmt::format("; SM clock {:.0f} MHz", t.clock_mhz);
   if (t.clean_again.interval.finite())
-    s += fmt::format("; clean against clean {:.4f} [{:.4f} {:.4f}]", t.clean_again.ratio, t.clean_again.interval.low,
-                     t.clean_again.interval.high);
+    s += fmt::format("; clean against clean {:.4f} [{:.4f} {:.4f}], second against first {:.4f}", t.clean_again.ratio,
+                     t.clean_again.interval.low, t.clean_again.interval.high, 1 + t.order_effect);
   return s;
 }
 
@@ -100,6 +100,7 @@ Json json_of(const TimingConditions& t) {
           {"clock_mhz", t.clock_mhz},
           {"caches", t.caches},
           {"seconds", t.seconds},
+          {"order_effect", t.order_effect},
           {"clean_again", {{"ratio", t.clean_again.ratio},
                            {"ratio_low", number(t.clean_again.interval.low)},
                            {"ratio_high", number(t.clean_again.interval.high)},

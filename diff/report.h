@@ -58,6 +58,7 @@ struct TimingConditions {
   std::string caches;                 // what a sample finds in the L2
   double seconds = 0;                 // that measuring took
   RatioEstimate clean_again;          // A/A
+  double order_effect = 0;            // of its pairs: what the second sample takes more than the first
 };
 
 struct ReplayReport {

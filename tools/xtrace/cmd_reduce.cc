@@ -36,10 +36,12 @@ std::string refutations(const nlohmann::json& report) {
 
 // The same replay as a command line: for the reproducer, and for a worker that needs another address layout.
 std::vector<std::string> replay_command(const Flags& f, const std::string& places) {
-  return {"xtrace",   "replay", f.bundle,     "--launch", fmt::format("{}", f.launch), "--probes",  f.probe,
-          "--sample", f.sample, "--seed",     fmt::format("{}", f.seed), "--watchdog", fmt::format("{}", f.watchdog),
-          "--device", fmt::format("{}", f.device), "--backend", f.backend, "--processes", "1", "--rounds", "1",
-          "--interval-sites", "0", "--compare", "--at", places};
+  const auto number = [](auto n) { return fmt::format("{}", n); };
+  return {"xtrace",     "replay",           f.bundle,     "--launch", number(f.launch),     "--probes",  f.probe,
+          "--sample",   f.sample,           "--seed",     number(f.seed),                   "--backend", f.backend,
+          "--watchdog", number(f.watchdog), "--device",   number(f.device),                 "--rounds",  "1",
+          "--processes", "1",               "--interval-sites", "0",
+          "--compare", "--at", places};
 }
 
 class Reducer {

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
-#include "base/file.h"
-#include "diff/frontier.h"
 #include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/replay/count_run.h"
 #include "tools/xtrace/replay/emit.h"
 #include "tools/xtrace/replay/measurement.h"
 #include "tools/xtrace/replay/mem_run.h"
 #include "tools/xtrace/replay/pair_rotation.h"
+#include "tools/xtrace/replay/search.h"
 #include "tools/xtrace/replay/probe_work.h"
 
 namespace xtrace::cli {
@@ -94,7 +93,7 @@ class LaunchReplay {
     XT_TRY_STATUS(time());
     add_dense_intervals();
     judge();
-    if (options_.search) XT_TRY_STATUS(choose());
+    if (options_.search) XT_TRY_STATUS(choose_richest(report_, options_, stem_of(launch_.record)));
     XT_TRY_STATUS(emit());
     for (const std::string& note : backend_.notes()) warn(note);
     runs_.clear();
@@ -120,7 +119,6 @@ class LaunchReplay {
   Status time();
   void add_dense_intervals();
   void judge();
-  Status choose();
   Status emit();
   Status emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config);
   void warn(const std::string& text);   // once
@@ -419,21 +417,6 @@ void LaunchReplay::judge() {
     }
     config.judgement = diff::judge(*config.semantics, config.timing, config.space, config.budget);
   }
-}
-
-Status LaunchReplay::choose() {
-  const std::vector<diff::FrontierPoint> points = diff::frontier(report_, options_.budget);
-  report_.searched = true;
-  if (const diff::FrontierPoint* best = diff::richest(points)) report_.chosen = best->config;
-  report_.frontier_text = diff::frontier_text(report_, points, options_.budget);
-  report_.frontier_json = diff::frontier_json(report_, points, options_.budget);
-  std::error_code ec;
-  std::filesystem::create_directories(options_.traces, ec);
-  if (ec) return environment("can not create {}: {}", options_.traces.string(), ec.message());
-  const std::filesystem::path plot = options_.traces / (stem_of(launch_.record) + "-frontier.svg");
-  XT_TRY_STATUS(write_file(plot, diff::frontier_svg(report_, points, options_.budget)));
-  report_.frontier_text += "  plot: " + plot.string() + "\n";
-  return {};
 }
 
 Status LaunchReplay::emit() {

@@ -1,5 +1,7 @@
 #include "tools/xtrace/replay/make_backend.h"
 
+#include <unistd.h>
+
 #include "capture/bundle/bundle_reader.h"
 #include "replay/interp/interp_backend.h"
 #include "replay/session.h"
@@ -58,7 +60,7 @@ std::optional<int> served_as_timing_process() {
         return make_backend(options, why);
       },
       [&](uint64_t ordinal) { return replay::load_launch(**reader, ordinal); });
-  return 0;
+  ::_exit(0);   // a kernel that hangs would keep exit() waiting
 }
 
 }  // namespace xtrace::cli

@@ -161,7 +161,10 @@ class Measuring {
 
   diff::TimingConditions conditions(const diff::TimingStats& stats) const {
     diff::TimingConditions c;
-    if (stats.clean_again) c.clean_again = stats.clean_again->estimate;
+    if (stats.clean_again) {
+      c.clean_again = stats.clean_again->estimate;
+      c.order_effect = stats.clean_again->order_effect;
+    }
     c.processes = c.clean_again.processes;
     c.launches_per_sample = launches_;
     c.sample_microseconds = stats.clean.median * launches_;

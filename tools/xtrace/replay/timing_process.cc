@@ -151,8 +151,7 @@ class Server {
   Result<json> answer(const json& request) {
     if (request.contains("open")) return open(request);
     if (request.contains("time")) return time(request);
-    if (!backend_) return json::object();
-    XT_TRY_STATUS(backend_->finish());
+    XT_TRY_STATUS(close());
     return json::object();
   }
 
@@ -161,8 +160,10 @@ class Server {
     if (!backend_) {
       XT_TRY(backend_, make_());
     }
+    XT_TRY_STATUS(close());   // where the last measurement was broken off
     XT_TRY(const replay::LaunchImage launch, load_(request.at("open").get<uint64_t>()));
     XT_TRY_STATUS(backend_->prepare(launch));
+    open_ = true;
     for (const json& b : request.at("buffers")) {
       XT_TRY_STATUS(backend_->allocate_at({b.at("at").get<uint64_t>()}, b.at("bytes").get<uint64_t>(), "trace records"));
       if (const ByteView table = view(b.at("table_bytes")); !table.empty())
@@ -189,8 +190,13 @@ class Server {
     return result_message(result);
   }
 
+  Status close() {
+    return std::exchange(open_, false) ? backend_->finish() : Status();
+  }
+
   const MakeBackend& make_;
   const LoadLaunch& load_;
+  bool open_ = false;
   std::unique_ptr<replay::Backend> backend_;
   std::vector<replay::ModuleHandle> modules_;
 };
