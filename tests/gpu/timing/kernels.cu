@@ -96,7 +96,7 @@ __device__ unsigned long long clock_now() {
 }
 
 // Stretches that the kernel times itself, with clocks of its own: dependent arithmetic, and chases through shared memory, the
-// L1, the L2; then a barrier at which every other warp is late. Straight code, so that each instruction has one interval.
+// L1, the L2; then a barrier. Straight code, so that each instruction has one interval.
 // `near` and `far` hold their own index plus one step, round and round.
 constexpr unsigned stretches = 5, near_words = 256;
 extern "C" __global__ void known(const unsigned* near, const unsigned* far, unsigned long long* out, unsigned) {
