@@ -224,7 +224,7 @@ std::string render_text(const ReplayReport& r) {
   }
   append_wrapped(out, "  ", "    ", clean);
   if (r.timing) append_wrapped(out, "  ", "    ", conditions_text(*r.timing));
-  if (!r.at.empty()) append_wrapped(out, "  ", "    ", "inst, pair and mem look at: " + r.at);
+  if (!r.at.empty()) append_wrapped(out, "  ", "    ", "limited to: " + r.at);
 
   out += fmt::format("\n  {:<6} {:<9} {:<12} {:<3} {:<22} {:>9} {:>9} {:>7} {:>7} {:>13} {:>7}\n", "probe",
                      "sample", "verdict", "stp", "ratio [95 %]", "registers", "CTAs/SM", "local", "records",

@@ -42,7 +42,7 @@ struct ConfigReport {
   uint64_t events = 0;      // that the records of one launch hold: executions of a block, or of an instruction for `inst`
   std::vector<LossCount> losses;
   std::vector<Artefact> artefacts;  // empty unless the trace earned it
-  // What the probe found, where that is a table (count, mem): lines for people (may be fewer), and a JSON array of all.
+  // What the probe found, where that is a table (count, mem, point probes): lines for people (may be fewer), and a JSON array of all.
   // Empty unless earned.
   std::string table_text, table_json;
   std::vector<std::string> not_covered;  // mem: executed instructions that touch memory and are not in the trace
@@ -74,7 +74,7 @@ struct ReplayReport {
   std::optional<SampleStats> clean_time;
   std::optional<double> noise_floor;
   std::optional<TimingConditions> timing;
-  std::string at;           // places that inst, pair and mem were limited to; empty: everywhere
+  std::string at;           // places that probes were limited to (--at); empty: everywhere
   std::vector<ConfigReport> configs;
   std::vector<std::string> warnings;
 

@@ -26,8 +26,23 @@ struct LaunchShape {
   std::optional<uint32_t> memory_high{};
 };
 
-// Which instructions inst, pair and mem look at, by instruction of the section; empty: all.
+// Which instructions inst, pair, mem and the point probes look at, by instruction of the section; empty: all.
 using Places = std::vector<bool>;
+
+// What the point probes reg, custom and range were told.
+struct Rule {
+  Places places;                       // empty: everywhere
+  std::vector<wire::Value> before, behind;   // reg, custom: recorded on either side of each instruction there
+  std::string name;                    // range: of the region
+};
+struct Asked {
+  std::vector<Rule> reg, custom, range;
+};
+
+// Sparse sites: instruction i of the section is looked at where i % one_in == part.
+struct Sites {
+  uint32_t one_in = 1, part = 0;
+};
 
 struct Plan {
   ProbeKind probe = ProbeKind::none;
@@ -38,6 +53,10 @@ struct Plan {
   std::vector<bool> full_blocks;
   // Executions by a warp, of each block, in the counting replays (empty: not known).
   std::vector<uint64_t> executions;
+  // `count`: the probe whose bytes are the third sum of a warp's header: mem or a point probe.
+  ProbeKind counted = ProbeKind::mem;
+  wire::Selection select{};            // of what cta sampling leaves
+  bool samples() const { return one_in > 1 || !select.empty(); }
 };
 
 struct SpliceReport {
@@ -90,6 +109,12 @@ class Splicer {
   std::vector<Instruction> instructions() const;
   // The same kernel, seen at some places only. Records of `inst` keep the clock at the head of each block.
   Splicer at(Places places) const;
+  // The same, with what reg, custom and range record; and with sparse sites, for inst, mem and the point probes.
+  Splicer asked(Asked what) const;
+  Splicer sparse(Sites sites) const;
+  // Points of a point probe, in order of code, with the layout of their records.
+  Result<std::vector<wire::Point>> points(ProbeKind probe) const;
+  std::vector<std::string> region_names(ProbeKind probe) const;   // range: by site; else none
   size_t section_instructions() const;   // reachable or not: the size of Places
   bool covers(OrigPc pc) const;
   uint32_t warps_per_cta() const;
@@ -101,6 +126,8 @@ class Splicer {
   struct Impl;
   std::shared_ptr<const Impl> impl_;
   Places places_;
+  std::shared_ptr<const Asked> asked_;
+  Sites sites_;
 };
 
 // The same in one call.

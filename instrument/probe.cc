@@ -8,8 +8,10 @@ namespace xtrace::instrument {
 namespace {
 
 constexpr std::array probes = {
-    ProbeInfo{ProbeKind::none, "none", "no probe: the code is not changed", "nothing", "nothing", false},
-#define XTRACE_PROBE(name, in_all, records, cost, needs) ProbeInfo{ProbeKind::name, #name, records, cost, needs, in_all},
+    ProbeInfo{ProbeKind::none, "none", "no probe: the code is not changed", "nothing", "nothing", false, false},
+#define XTRACE_PROBE(name, in_all, records, cost, needs) ProbeInfo{ProbeKind::name, #name, records, cost, needs, in_all, false},
+#define XTRACE_POINT_PROBE(name, in_all, records, cost, needs) \
+  ProbeInfo{ProbeKind::name, #name, records, cost, needs, in_all, true},
 #include "instrument/probes.def"
 #undef XTRACE_PROBE
 };

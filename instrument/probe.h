@@ -21,6 +21,7 @@ struct ProbeInfo {
   std::string_view cost;       // measured: docs/performance.md
   std::string_view needs;      // of the kernel, of the launch
   bool in_all;                 // `--probes=all` means it
+  bool points;                 // a point probe (instrument/points.h)
 };
 
 std::span<const ProbeInfo> all_probes();

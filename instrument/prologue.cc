@@ -78,6 +78,7 @@ class Classic {
     linearise(shape_.block, tid, r2, r3);
     linearise(shape_.grid, cta, r6, r7);
     if (plan_.one_in > 1) sample();
+    select();
     if (groups_) {
       put(seq_, enc::nop(), when_read(1));
       set_lane_groups(seq_, *groups_, tid, r2, r3);
@@ -111,8 +112,35 @@ class Classic {
     put(seq_, enc::mov_imm(r2, plan_.seed), after(vector_to_vector));
     put(seq_, enc::imad_imm(r2, cta, wire::sample_multiplier, r2), when_read(vector_to_vector));
     put(seq_, enc::isetp_imm(Pred{0}, enc::Compare::ge, false, r2, threshold), after(predicate_to_guard));
-    out_.branch_to_copy = seq_.size();
+    leave();
+  }
+  void leave() {   // to the untouched copy, where P0 holds
+    out_.branches_to_copy.push_back(seq_.size());
     put(seq_, enc::with_guard(enc::bra(0, 0), Pred{0}), after(5));
+  }
+
+  // wire::Selection
+  void select() {
+    const wire::Selection& s = plan_.select;
+    if (!s.ctas.empty()) keep(s.ctas, cta);
+    if (!s.warps.empty()) {
+      put(seq_, enc::shf_r_u32_hi_imm(r4, tid, 5), when_read(vector_to_vector));
+      keep(s.warps, r4);
+    }
+    if (!s.sms.empty()) {
+      put(seq_, enc::s2r(r4, enc::sr_virtualsmid), loads());
+      keep(s.sms, r4);
+    }
+  }
+  void keep(const std::vector<wire::Selection::Range>& ranges, Gpr number) {
+    put(seq_, enc::mov_imm(r2, 0));
+    for (const wire::Selection::Range& r : ranges) {
+      put(seq_, enc::iadd3_imm(r3, number, 0u - r.first, enc::RZ), when_read(vector_to_vector));
+      put(seq_, enc::isetp_imm(Pred{0}, enc::Compare::le, false, r3, r.last - r.first), after(predicate_to_guard));
+      put(seq_, enc::with_guard(enc::mov_imm(r2, 1), Pred{0}), after(vector_to_vector));
+    }
+    put(seq_, enc::isetp_imm(Pred{0}, enc::Compare::eq, false, r2, 0), after(predicate_to_guard));
+    leave();
   }
 
   uint32_t per_cta() const { return warps_per_cta(shape_); }
@@ -357,7 +385,7 @@ std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, cons
 }
 
 bool has_light_prologue(const Plan& plan, const wire::SlotLayout& layout) {
-  if (plan.probe == ProbeKind::count || plan.one_in > 1 || layout.wraps || layout.table != 0) return false;
+  if (plan.probe == ProbeKind::count || plan.samples() || layout.wraps || layout.table != 0) return false;
   const uint64_t end = layout.slots + uint64_t{layout.warps} * layout.slot_bytes - 1;
   return layout.slots >> 32 == end >> 32;   // one high word for all
 }

@@ -13,8 +13,8 @@ namespace xtrace::instrument {
 // of the entry block.
 struct Prologue {
   Sequence words;
-  // Index in `words` of the branch to the untouched copy (its target is set once the layout is known).
-  std::optional<size_t> branch_to_copy;
+  // Indices in `words` of the branches to the untouched copy (their targets are set once the layout is known).
+  std::vector<size_t> branches_to_copy;
   Sequence rest;
   InstIndex rest_at = 0;
   // Cycles that must pass between the end of `rest` (or of `words`, when it is empty) and the first record, or the first

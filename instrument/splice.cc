@@ -4,7 +4,7 @@
 
 #include "instrument/instrument.h"
 #include "instrument/occupancy.h"
-#include "instrument/probes/probes.h"
+#include "instrument/points.h"
 #include "instrument/prologue.h"
 #include "instrument/read_barriers.h"
 #include "instrument/sass/access.h"
@@ -95,12 +95,12 @@ Result<Layout> build(const Code& code, const Insertions& insertions, Prologue pr
   const auto prologue_bytes = static_cast<uint32_t>(prologue.words.size()) * sass::inst_bytes;
   XT_TRY(Body instrumented, lay_out(code, insertions, prologue_bytes, tables[0]));
   layout.bodies.push_back(std::move(instrumented));
-  if (prologue.branch_to_copy) {
+  if (!prologue.branches_to_copy.empty()) {
     const auto base = static_cast<uint32_t>(align_up(prologue_bytes + layout.bodies[0].bytes(), text_alignment));
     XT_TRY(Body untouched, lay_out(code, Insertions(code.insts.size()), base, tables[1]));
     layout.bodies.push_back(std::move(untouched));
-    const auto branch_pc = static_cast<uint32_t>(*prologue.branch_to_copy) * sass::inst_bytes;
-    XT_TRY_STATUS(sass::set_target(*code.arch, prologue.words[*prologue.branch_to_copy], branch_pc, base));
+    for (size_t branch : prologue.branches_to_copy)
+      XT_TRY_STATUS(sass::set_target(*code.arch, prologue.words[branch], static_cast<uint32_t>(branch) * sass::inst_bytes, base));
   }
   layout.words = std::move(prologue.words);
   for (const Body& b : layout.bodies) {
@@ -213,6 +213,8 @@ struct Splicer::Impl {
   Liveness liveness;
   LaneStrides lanes;
   wire::AddressMap map;   // blocks only
+
+  Scope scope(const Splicer& s) const { return {shape, s.places_, lanes, *s.asked_, s.sites_}; }
 };
 
 Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const LaunchShape& shape) {
@@ -227,6 +229,7 @@ Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const L
   LaneStrides lanes(code, shape.block);
   wire::AddressMap map = describe(code, blocks);
   Splicer s;
+  s.asked_ = std::make_shared<const Asked>();
   s.impl_ = std::make_shared<const Impl>(Impl{Bytes(bytes.begin(), bytes.end()), shape, std::move(image), std::move(info),
                                               std::move(code), std::move(blocks), std::move(liveness), std::move(lanes), std::move(map)});
   return s;
@@ -238,7 +241,7 @@ std::vector<bool> Splicer::waiting() const { return waiting_blocks(impl_->code, 
 uint32_t Splicer::warps_per_cta() const { return instrument::warps_per_cta(impl_->shape); }
 
 uint32_t Splicer::record_bytes(ProbeKind probe, uint32_t block) const {
-  return body_of(probe).record_bytes(impl_->code, impl_->blocks.blocks[block], {impl_->shape, places_, impl_->lanes});
+  return body_of(probe).record_bytes(impl_->code, impl_->blocks.blocks[block], impl_->scope(*this));
 }
 
 uint32_t Splicer::largest_record(ProbeKind probe) const {
@@ -280,7 +283,39 @@ Splicer Splicer::at(Places places) const {
   return s;
 }
 
-bool Splicer::covers(OrigPc pc) const { return places_.empty() || places_[impl_->code.index(pc.value)]; }
+Splicer Splicer::asked(Asked what) const {
+  Splicer s = *this;
+  s.asked_ = std::make_shared<const Asked>(std::move(what));
+  return s;
+}
+
+Splicer Splicer::sparse(Sites sites) const {
+  XT_CHECK(sites.part < sites.one_in, "one of the parts");
+  Splicer s = *this;
+  s.sites_ = sites;
+  return s;
+}
+
+Result<std::vector<wire::Point>> Splicer::points(ProbeKind probe) const {
+  const Scope scope = impl_->scope(*this);
+  XT_TRY(const std::vector<PointPlan> plans, find_points(probe, {impl_->code, impl_->blocks, impl_->liveness, scope}));
+  std::vector<wire::Point> points;
+  for (const PointPlan& p : plans) {
+    points.push_back(p.point);
+    if (!p.present) points.back().record_bytes = 0;
+  }
+  return points;
+}
+
+std::vector<std::string> Splicer::region_names(ProbeKind probe) const {
+  std::vector<std::string> names;
+  if (probe != ProbeKind::range) return names;
+  for (const Rule& r : asked_->range) names.push_back(r.name);
+  if (names.empty()) names.push_back("--at");
+  return names;
+}
+
+bool Splicer::covers(OrigPc pc) const { return impl_->scope(*this).has(impl_->code.index(pc.value)); }
 
 std::vector<Splicer::NotCovered> Splicer::not_covered() const {
   std::vector<NotCovered> out;
@@ -301,6 +336,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   out.map.layout.warps_per_cta = warps_per_cta();
   out.map.layout.one_in = plan.one_in;
   out.map.layout.seed = plan.seed;
+  out.map.layout.select = plan.select;
   out.report.original_registers = out.report.new_registers = info.register_count;
   out.report.original_code_bytes = out.report.new_code_bytes = code.bytes();
   if (plan.probe == ProbeKind::none) {
@@ -311,8 +347,8 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   Insertions insertions(code.insts.size());
   std::optional<HeldHead> held_head;
   std::optional<sass::enc::Gpr> lane_offset;
-  const Scope scope{shape, places_, lanes};
-  ProbeContext context{code, blocks, scope, plan, layout, scratch, insertions, held_head, lane_offset, out.map};
+  const Scope scope = impl_->scope(*this);
+  ProbeContext context{code, blocks, liveness, scope, plan, layout, scratch, insertions, held_head, lane_offset, out.map};
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
   bool packs = false, four_groups = false;
   for (const wire::Block& b : out.map.blocks) {
@@ -330,7 +366,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   add_waits(code, insertions, prologue.words);
 
   cubin::Image image = original_image;
-  const size_t bodies = plan.one_in > 1 ? 2 : 1;
+  const size_t bodies = plan.samples() ? 2 : 1;
   const auto bank = info.constant_sections.find(2);
   const auto bank_bytes = bank == info.constant_sections.end()
                               ? 0
@@ -360,9 +396,10 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
     out.claims.memory_high_is_known = shape.memory_high.has_value();
     out.claims.block = shape.block;
     if (lane_offset) out.claims.lane_offset = lane_offset->index;
-    out.claims.places = places_;
+    for (InstIndex i = 0; i < code.insts.size(); ++i) out.claims.places.push_back(scope.has(i));
     out.claims.addresses = address_claims(code, blocks, scope);
   }
+  out.claims.points = out.map.points;
   XT_TRY_STATUS(check(cubin, out, info.name));
   return out;
 }

@@ -276,6 +276,7 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
   checker.control_words();
   checker.metadata();
   check_addresses(v, claims, out);
+  check_points(v, claims, out);
   check_hazards(v, out);
   return out;
 }

@@ -19,6 +19,8 @@
 //                       of its access, in the same block, by all active lanes, to the place that is claimed; nothing in
 //                       between writes it, and no other store goes to that place; or, of a register that is base + lane * stride
 //                       for the lanes of the access, the base is, by those lanes
+//   value-recorded      point probes: every word of every record is what the map says it is, is stored once, at its place, by all
+//                       active lanes, at that point; the cursor moves by the record's size
 //   result-too-early    inserted code reads no result before its latency or scoreboard allows it
 //   control-word        legal stall, yield and reuse combinations; no reuse in front of an insertion
 //   metadata            EXIT offsets list every EXIT; register count, symbol and section sizes agree
@@ -33,6 +35,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "instrument/lane_strides.h"
+#include "trace/wire/address_map.h"
 
 namespace xtrace::instrument {
 
@@ -62,6 +65,7 @@ struct SpliceClaims {
   bool memory_high_is_known = false;             // high words of global addresses are not recorded
   std::vector<bool> places{};                    // by instruction, those whose accesses are recorded; empty: all
   std::vector<AddressClaim> addresses{};
+  std::vector<wire::Point> points{};             // point probes: what is recorded where
 };
 
 // An Error only when a cubin can not be read at all.

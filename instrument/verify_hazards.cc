@@ -5,7 +5,8 @@
 //   results[sb]       registers that wait for a result under scoreboard sb (S2R, LDG of the prologue); uniform_results[sb]
 //                     likewise (R2UR in front of sm_90)
 //   originals[sb]     registers that wait for a result of an original instruction under scoreboard sb
-//   countdowns        cycles until a fixed-latency result of inserted code may be used, by kind of user
+//   countdowns        cycles until a fixed-latency result of inserted code may be used, by kind of user; and until one of the
+//                     original code has arrived for certain
 //   probe_value       registers whose last writer on every path is inserted code
 //   probe_guard       predicates likewise
 //   unread            registers that inserted code computed, on every path, and that nobody has read since
@@ -28,6 +29,9 @@ struct Countdown {
   std::array<uint8_t, 256> vector_alu{}, vector_memory{};   // vector register -> use by ALU / by memory instruction
   std::array<uint8_t, 64> uniform_alu{}, uniform_other{};   // uniform register -> uniform ALU / vector or memory
   std::array<uint8_t, 7> guard{};                           // predicate -> guard
+  std::array<uint8_t, 256> vector_original{};               // of the original code, for any use
+  std::array<uint8_t, 64> uniform_original{};
+  std::array<uint8_t, 7> predicate_original{};
 };
 
 struct State {
@@ -69,7 +73,9 @@ bool join(State& to, const State& from) {
   }
   changed |= raise(to.left.vector_alu, from.left.vector_alu) | raise(to.left.vector_memory, from.left.vector_memory) |
              raise(to.left.uniform_alu, from.left.uniform_alu) | raise(to.left.uniform_other, from.left.uniform_other) |
-             raise(to.left.guard, from.left.guard);
+             raise(to.left.guard, from.left.guard) | raise(to.left.vector_original, from.left.vector_original) |
+             raise(to.left.uniform_original, from.left.uniform_original) |
+             raise(to.left.predicate_original, from.left.predicate_original);
   const RegSet both = to.probe_value & from.probe_value;
   changed |= both != to.probe_value;
   to.probe_value = both;
@@ -135,7 +141,26 @@ class Hazards {
     out_.push_back({rule, v_.pc(k), sass::print(*v_.old.arch, v_.words[k], v_.pc(k)) + ": " + std::move(what)});
   }
 
+  // Inserted code reads what an original instruction has just written: there is time, or the next one reads it as well.
+  void check_originals(uint32_t k, const State& s) {
+    const sass::Effects& fx = v_.effects[k];
+    const uint32_t next = v_.next_original[k];
+    const sass::RegEffects none;
+    const sass::RegEffects& read = next == SpliceView::inserted ? none : v_.old.insts[next].fx.use;
+    const auto early = [&](std::string_view file, unsigned r, uint8_t left) {
+      fail("result-too-early", k, fmt::format("{}{} of the kernel may be ready {} cycles later", file, r, left));
+    };
+    for (unsigned r = 0; r < 255; ++r)
+      if (fx.use.gpr.test(r) && s.left.vector_original[r] > 0 && !read.gpr.test(r)) early("R", r, s.left.vector_original[r]);
+    for (unsigned r = 0; r < 63; ++r)
+      if (fx.use.ur.test(r) && s.left.uniform_original[r] > 0 && !read.ur.test(r)) early("UR", r, s.left.uniform_original[r]);
+    for (unsigned p = 0; p < 7; ++p)
+      if ((fx.use.pred >> p & 1) && s.left.predicate_original[p] > 0 && !(read.pred >> p & 1))
+        early("P", p, s.left.predicate_original[p]);
+  }
+
   void check_uses(uint32_t k, const State& s) {
+    check_originals(k, s);
     const sass::Effects& fx = v_.effects[k];
     for (unsigned r = 0; r < 255; ++r) {
       if (!fx.use.gpr.test(r)) continue;
@@ -218,6 +243,7 @@ class Hazards {
         s.originals[c.write_barrier] |= fx.def.gpr;
         s.uniform_originals[c.write_barrier] |= fx.def.ur;
       }
+      original_results(fx, s);
       s.probe_value &= ~fx.def.gpr;
       s.unread &= ~(fx.def.gpr | fx.use.gpr);
       s.probe_guard &= static_cast<sass::PredSet>(~fx.def.pred);
@@ -230,7 +256,32 @@ class Hazards {
     pass(s.left.uniform_alu);
     pass(s.left.uniform_other);
     pass(s.left.guard);
+    pass(s.left.vector_original);
+    pass(s.left.uniform_original);
+    pass(s.left.predicate_original);
     return s;
+  }
+
+  // 21 to 33 cycles for matrix instructions, at most 14 for the rest (sass.md 5.1).
+  // What it reads has arrived.
+  static void original_results(const sass::Effects& fx, State& s) {
+    const auto arrived = [](auto& counts, unsigned n, auto read) {
+      for (unsigned r = 0; r < n; ++r)
+        if (read(r)) counts[r] = 0;
+    };
+    if (fx.exact) {
+      arrived(s.left.vector_original, 255, [&](unsigned r) { return fx.use.gpr.test(r); });
+      arrived(s.left.uniform_original, 63, [&](unsigned r) { return fx.use.ur.test(r); });
+      arrived(s.left.predicate_original, 7, [&](unsigned p) { return (fx.use.pred >> p & 1) != 0; });
+    }
+    if (!fx.fixed_latency) return;
+    const uint8_t latency = fx.mnemonic.ends_with("MMA") ? 33 : 14;
+    for (unsigned r = 0; r < 255; ++r)
+      if (fx.def.gpr.test(r)) s.left.vector_original[r] = latency;
+    for (unsigned r = 0; r < 63; ++r)
+      if (fx.def.ur.test(r)) s.left.uniform_original[r] = latency;
+    for (unsigned p = 0; p < 7; ++p)
+      if (fx.def.pred >> p & 1) s.left.predicate_original[p] = latency;
   }
 
   void define(uint32_t k, const sass::Effects& fx, const sass::Control& c, State& s, bool report) {
@@ -259,6 +310,7 @@ class Hazards {
         s.left.vector_memory[r] = v_.old.arch->result_to_memory;
       }
       s.probe_value.set(r);
+      s.left.vector_original[r] = 0;
     }
     for (unsigned r = 0; r < 63; ++r) {
       if (!fx.def.ur.test(r)) continue;
@@ -271,7 +323,10 @@ class Hazards {
       s.left.uniform_other[r] = r2ur ? 13 : slow_uniform ? 12 : 5;
     }
     for (unsigned p = 0; p < 7; ++p)
-      if (fx.def.pred >> p & 1) s.left.guard[p] = 13;
+      if (fx.def.pred >> p & 1) {
+        s.left.guard[p] = 13;
+        s.left.predicate_original[p] = 0;
+      }
   }
 
   const SpliceView& v_;

@@ -33,6 +33,8 @@ using Violations = std::vector<Violation>;
 
 // verify_addresses.cc: address-recorded. Fills address_store and access_guard.
 void check_addresses(SpliceView& v, const SpliceClaims& claims, Violations& out);
+// verify_points.cc: value-recorded. Adds to address_store.
+void check_points(SpliceView& v, const SpliceClaims& claims, Violations& out);
 // verify_hazards.cc: store-overwritten, record-clobbered, result-too-early.
 void check_hazards(const SpliceView& v, Violations& out);
 

@@ -33,13 +33,20 @@ class Waits {
       const InstIndex i = work.front();
       work.pop_front();
       queued[i] = false;
-      const Pending after = step(i, false);
+      const Out out = step(i, false);
+      const sass::Effects& fx = code_.insts[i].fx;
       for (InstIndex s : code_.successors(i)) {
+        // Who jumps does not pass the words behind the instruction.
+        const bool falls = s == i + 1 && fx.falls_through, jumps = !falls || (fx.target && *fx.target == code_.pc(s));
         bool changed = false;
-        for (unsigned sb = 0; sb < 6; ++sb) {
-          changed |= (after[sb] & ~in_[s][sb]).any();
-          in_[s][sb] |= after[sb];
-        }
+        const auto join = [&](const Pending& from) {
+          for (unsigned sb = 0; sb < 6; ++sb) {
+            changed |= (from[sb] & ~in_[s][sb]).any();
+            in_[s][sb] |= from[sb];
+          }
+        };
+        if (falls) join(out.falling);
+        if (jumps) join(out.jumping);
         if (changed && !queued[s]) {
           queued[s] = true;
           work.push_back(s);
@@ -51,15 +58,19 @@ class Waits {
   }
 
  private:
-  // From the label of instruction i to behind what follows it on the way out.
-  Pending step(InstIndex i, bool apply) {
+  struct Out {
+    Pending jumping, falling;
+  };
+  // From the label of instruction i to the end of the instruction, and to behind the words behind it.
+  Out step(InstIndex i, bool apply) {
     Pending p = in_[i];
     words(out_.before[i], p, apply);
     const uint8_t waits = sass::get_control(code_.insts[i].raw).wait_mask | out_.wait[i];
     const uint8_t needed = pass(p, code_.insts[i].fx.def.gpr, waits);
     if (apply) out_.wait[i] |= needed;
+    const Pending jumping = p;
     words(out_.after[i], p, apply);
-    return p;
+    return {jumping, p};
   }
 
   void words(Sequence& seq, Pending& p, bool apply) {

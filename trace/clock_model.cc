@@ -17,9 +17,7 @@ template <typename F>
 void for_each_started(const wire::SlotLayout& layout, std::span<const wire::WarpHeader> headers, F f) {
   for (size_t w = 0; w < headers.size(); ++w) {
     const wire::WarpHeader& h = headers[w];
-    if (layout.warps_per_cta != 0 &&
-        !wire::cta_is_sampled(static_cast<uint32_t>(w / layout.warps_per_cta), layout.one_in, layout.seed))
-      continue;
+    if (layout.warps_per_cta != 0 && !layout.is_sampled(static_cast<uint32_t>(w))) continue;
     if (h.start_clock == 0 || h.start_clock == ~0ull || h.sm >= most_sms) continue;
     f(h);
   }

@@ -16,7 +16,7 @@ using wire::WarpHeader;
 Status check_map(const wire::AddressMap& map, TraceKind kind, ByteView headers,
                  const DecodeOptions& options) {
   const wire::SlotLayout& l = map.layout;
-  if (kind == TraceKind::mem) return internal("address records are for decode_mem");
+  if (kind == TraceKind::mem || kind == TraceKind::point) return internal("{} records have a decoder of their own", name_of(kind));
   if (l.warps == 0 || l.warps_per_cta == 0 || l.warps % l.warps_per_cta != 0)
     return bad_input("address map: {} warps in CTAs of {} warps: expected a positive multiple", l.warps,
                      l.warps_per_cta);
@@ -78,7 +78,7 @@ std::vector<Slot> slots_of(const wire::AddressMap& map, const std::vector<WarpHe
       s.size = l.slot_bytes;
     }
     const WarpHeader& h = headers[w];
-    s.writes = wire::cta_is_sampled(w / l.warps_per_cta, l.one_in, l.seed) && h.start_clock != 0 &&
+    s.writes = l.is_sampled(w) && h.start_clock != 0 &&
                h.start_clock != ~0ull;
     s.cursor = h.bytes == wire::not_exited ? ~0ull : uint64_t{l.lead_bytes} + h.bytes;
   }
@@ -143,7 +143,7 @@ Result<DecodeSummary> decode(const wire::AddressMap& map, TraceKind kind, ByteVi
     const Slot& slot = slots[warp];
     const uint32_t cta = warp / layout.warps_per_cta;
 
-    if (!wire::cta_is_sampled(cta, layout.one_in, layout.seed)) {
+    if (!layout.is_sampled(warp) || (layout.by_sm() && header.start_clock == 0)) {
       ++summary.unsampled_warps;
       // The untouched copy of the kernel ran: the header is as the replay filled it, zeros or ones.
       bool wrote = header.bytes != 0 && header.bytes != wire::not_exited;

@@ -1,47 +1,16 @@
 #include "trace/mem_columns.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
+
+#include "trace/lane_values.h"
 
 namespace xtrace::trace {
 namespace {
 
-// Form of an access: which lanes, in the low bits; how their addresses stand, above.
+// Form of an access: which lanes, in the low bits; how their addresses stand (LaneShape), above.
 enum Lanes : uint8_t { lanes_none = 0, lanes_active = 1, lanes_own = 2 };
-enum Shape : uint8_t { one_address = 0, affine = 1, differences = 2 };
 constexpr unsigned shape_shift = 2;
 constexpr uint8_t tag_end = 0, tag_block = 1;
-
-void put_u32(std::string& out, uint32_t v) { out.append(reinterpret_cast<const char*>(&v), sizeof v); }
-uint32_t take_u32(VarintReader& in) {
-  uint32_t v = 0;
-  if (const auto b = in.bytes(sizeof v); b.size() == sizeof v) std::memcpy(&v, b.data(), sizeof v);
-  return v;
-}
-uint8_t take_u8(VarintReader& in) {
-  const auto b = in.bytes(1);
-  return b.empty() ? uint8_t{0} : static_cast<uint8_t>(b[0]);
-}
-
-unsigned first_lane(uint32_t mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
-
-// The stride with which the addresses of all lanes in the mask are base + lane * stride; false: there is none.
-bool is_affine(uint32_t mask, const LaneAddresses& a, int64_t& stride) {
-  stride = 0;
-  const uint32_t rest = mask & (mask - 1);
-  if (rest == 0) return true;
-  const unsigned first = first_lane(mask), second = first_lane(rest);
-  const auto step = static_cast<int64_t>(a[second] - a[first]);
-  const auto lanes = static_cast<int64_t>(second - first);
-  if (step % lanes != 0) return false;
-  stride = step / lanes;
-  for (uint32_t m = rest; m != 0; m &= m - 1) {
-    const unsigned lane = first_lane(m);
-    if (a[lane] != a[first] + static_cast<uint64_t>(stride) * (lane - first)) return false;
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -59,20 +28,11 @@ void MemEncoder::access(uint32_t index, uint32_t mask, const LaneAddresses& addr
     return;
   }
   int64_t stride = 0;
-  const Shape shape = !is_affine(mask, addresses, stride) ? differences : stride == 0 ? one_address : affine;
+  const LaneShape shape = shape_of(mask, addresses, stride);
   const Lanes lanes = mask == active_ ? lanes_active : lanes_own;
-  events_.push_back(static_cast<char>(lanes | shape << shape_shift));
+  events_.push_back(static_cast<char>(lanes | static_cast<uint8_t>(shape) << shape_shift));
   if (lanes == lanes_own) put_u32(events_, mask);
-  uint64_t at = addresses[first_lane(mask)];
-  put_signed(events_, static_cast<int64_t>(at - last_[index]));
-  last_[index] = at;
-  if (shape == affine) put_signed(events_, stride);
-  if (shape != differences) return;
-  for (uint32_t m = mask & (mask - 1); m != 0; m &= m - 1) {
-    const uint64_t next = addresses[first_lane(m)];
-    put_signed(events_, static_cast<int64_t>(next - at));
-    at = next;
-  }
+  put_lanes(events_, shape, mask, addresses, stride, last_[index]);
 }
 
 uint64_t MemEncoder::finish(const MemWarp& w, std::string& out) {
@@ -118,19 +78,12 @@ Result<uint64_t> decode_mem_warp(VarintReader& in, const wire::AddressMap& map, 
     XT_TRY_STATUS(visitor.block(block, active));
     for (uint32_t k = ranges[block].first; k < ranges[block].last; ++k) {
       const uint8_t form = take_u8(in), lanes = form & 3, shape = form >> shape_shift;
-      if (lanes > lanes_own || shape > differences) in.fail();
+      if (lanes > lanes_own || shape > static_cast<uint8_t>(LaneShape::differences)) in.fail();
       const uint32_t mask = lanes == lanes_none ? 0 : lanes == lanes_active ? active : take_u32(in);
       if (lanes != lanes_none && mask == 0) in.fail();
       if (!in.ok()) return records;
       if (mask != 0) {
-        const unsigned first = first_lane(mask);
-        uint64_t at = last[k] += static_cast<uint64_t>(in.signed_varint());
-        const auto stride = static_cast<uint64_t>(shape == affine ? in.signed_varint() : 0);
-        for (uint32_t m = mask; m != 0; m &= m - 1) {
-          const unsigned lane = first_lane(m);
-          if (shape == differences && lane != first) at += static_cast<uint64_t>(in.signed_varint());
-          addresses[lane] = shape == differences ? at : at + stride * (lane - first);
-        }
+        take_lanes(in, LaneShape{shape}, mask, addresses, last[k]);
         if (!in.ok()) return records;
       }
       XT_TRY_STATUS(visitor.access(k, mask, addresses));

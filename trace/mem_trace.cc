@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "trace/slot_walk.h"
+
 namespace xtrace::trace {
 namespace {
 
@@ -132,51 +134,12 @@ Result<std::vector<AccessRange>> accesses_by_block(const wire::AddressMap& map) 
 Result<DecodeSummary> decode_mem(const wire::AddressMap& map, const DeviceReader& read,
                                  std::span<const wire::SlotEntry> table, std::span<const uint64_t> counted_bytes,
                                  MemVisitor& visitor) {
-  const wire::SlotLayout& l = map.layout;
-  if (l.wraps || l.headers != 0 || l.lead_bytes < sizeof(wire::SlotHead))
-    return internal("address records stand in plain slots with heads");
-  if (l.warps == 0 || l.warps_per_cta == 0 || l.warps % l.warps_per_cta != 0)
-    return bad_input("address map: {} warps in CTAs of {} warps: expected a positive multiple", l.warps, l.warps_per_cta);
-  if (l.table != 0 && table.size() < l.warps)
-    return bad_input("slot table has {} entries, the launch {} warps", table.size(), l.warps);
+  if (map.layout.wraps || map.layout.headers != 0) return internal("address records stand in plain slots with heads");
   XT_TRY(const std::vector<AccessRange> ranges, accesses_by_block(map));
   SlotDecoder decoder(map, ranges, visitor);
-  DecodeSummary summary;
-  for (uint32_t warp = 0; warp < l.warps; ++warp) {
-    MemWarp w;
-    w.warp = warp;
-    w.cta = warp / l.warps_per_cta;
-    w.warp_in_cta = warp % l.warps_per_cta;
-    const uint64_t address = l.table != 0 ? table[warp].address : l.slots + uint64_t{warp} * l.slot_bytes;
-    const uint64_t size = l.table != 0 ? uint64_t{table[warp].mask} + 1 : l.slot_bytes;
-    if (!wire::cta_is_sampled(w.cta, l.one_in, l.seed)) {
-      ++summary.unsampled_warps;
-      if (l.table != 0) continue;   // they share an empty slot
-      XT_TRY(const ByteView head, read(address, sizeof(wire::SlotHead)));
-      if (head.size() == sizeof(wire::SlotHead) && value_at<uint64_t>(head, 0) != 0)
-        summary.losses.add(Loss::unsampled_records, warp, 0, 0);
-      continue;
-    }
-    ++summary.sampled_warps;
-    XT_TRY_IN(const ByteView slot, read(address, size), "reading the slot of warp {}", warp);
-    if (slot.size() < l.lead_bytes || value_at<uint64_t>(slot, 0) == 0) {
-      w.marks.push_back({Loss::never_started, 0, 0});
-    } else {
-      const auto head = value_at<wire::SlotHead>(slot, 0);
-      w.sm = head.sm();
-      w.hardware_slot = head.hardware_slot();
-      XT_TRY(const uint32_t records, decoder.run(slot, w));
-      summary.records += records;
-      if (!counted_bytes.empty() && counted_bytes[warp] != w.bytes_written)
-        w.marks.push_back({Loss::count_changed, records, 0});
-    }
-    summary.bytes_written += w.bytes_written;
-    summary.bytes_kept += w.bytes_kept;
-    for (const LossMark& m : w.marks) summary.losses.add(m.loss, warp, m.record, m.bytes);
-    XT_TRY_STATUS(visitor.warp(w));
-  }
-  summary.bytes_dropped = summary.bytes_written - summary.bytes_kept;
-  return summary;
+  return walk_slots<MemWarp>(map, read, table, counted_bytes,
+                             [&](ByteView slot, MemWarp& w) { return decoder.run(slot, w); },
+                             [&](const MemWarp& w) { return visitor.warp(w); });
 }
 
 }  // namespace xtrace::trace

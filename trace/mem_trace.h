@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "trace/decode.h"
+#include "trace/lane_values.h"
 
 namespace xtrace::trace {
 
-using LaneAddresses = std::array<uint64_t, 32>;   // of lanes outside the mask: unspecified
+using LaneAddresses = LaneValues;
 
 struct MemWarp {
   uint32_t warp = 0, cta = 0, warp_in_cta = 0;    // as in WarpTrace

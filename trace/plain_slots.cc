@@ -226,17 +226,20 @@ class Stream {
   bool halves_ = false;          // the record before ended with half a clock
 };
 
+Result<ByteView> slot_of(const wire::AddressMap& map, const DeviceReader& read, std::span<const wire::SlotEntry> table,
+                         uint32_t warp) {
+  const wire::SlotLayout& l = map.layout;
+  const uint64_t address = l.table != 0 ? table[warp].address : l.slots + uint64_t{warp} * l.slot_bytes;
+  return read(address, l.table != 0 ? uint64_t{table[warp].mask} + 1 : l.slot_bytes);
+}
+
 struct Slots {
   wire::AddressMap map;      // as spliced
   ImpliedBlocks implied;
   DeviceReader read;
   std::vector<wire::SlotEntry> table;
 
-  Result<ByteView> of(uint32_t warp) const {
-    const wire::SlotLayout& l = map.layout;
-    const uint64_t address = l.table != 0 ? table[warp].address : l.slots + uint64_t{warp} * l.slot_bytes;
-    return read(address, l.table != 0 ? uint64_t{table[warp].mask} + 1 : l.slot_bytes);
-  }
+  Result<ByteView> of(uint32_t warp) const { return slot_of(map, read, table, warp); }
 };
 
 // Extends the short clocks and times of the heads, SM by SM in the order of their clocks.
@@ -284,17 +287,16 @@ void extend(std::vector<wire::WarpHeader>& headers) {
 
 }  // namespace
 
-Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader read,
-                                    std::span<const wire::SlotEntry> table) {
+Result<std::vector<wire::WarpHeader>> warp_starts(const wire::AddressMap& map, const DeviceReader& read,
+                                                  std::span<const wire::SlotEntry> table) {
   const wire::SlotLayout& l = map.layout;
   if (l.wraps || l.headers != 0) return internal("wrapping slots are read as they are");
   if (l.table != 0 && table.size() < l.warps)
     return bad_input("slot table has {} entries, the launch {} warps", table.size(), l.warps);
-  auto slots = std::make_shared<Slots>(Slots{map, ImpliedBlocks(map), std::move(read), {table.begin(), table.end()}});
   std::vector<wire::WarpHeader> headers(l.warps);
   for (uint32_t w = 0; w < l.warps; ++w) {
-    if (!wire::cta_is_sampled(w / std::max(1u, l.warps_per_cta), l.one_in, l.seed)) continue;
-    XT_TRY(const ByteView slot, slots->of(w));
+    if (!l.is_sampled(w)) continue;
+    XT_TRY(const ByteView slot, slot_of(map, read, table, w));
     if (l.headless) {
       // The first record's clock is as good a start as any. All warps are taken to have started.
       const bool any = slot.size() >= chunk_bytes && value_at<uint32_t>(slot, 0) != 0;
@@ -311,6 +313,14 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     headers[w].start_time = uint64_t{head.start_time()} << wire::head_time_shift;
   }
   if (!l.headless) extend(headers);
+  return headers;
+}
+
+Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader read,
+                                    std::span<const wire::SlotEntry> table) {
+  const wire::SlotLayout& l = map.layout;
+  XT_TRY(std::vector<wire::WarpHeader> headers, warp_starts(map, read, table));
+  auto slots = std::make_shared<Slots>(Slots{map, ImpliedBlocks(map), std::move(read), {table.begin(), table.end()}});
   RecordView view;
   uint32_t most = 0;
   for (uint32_t w = 0; w < l.warps; ++w) {

@@ -19,6 +19,11 @@ struct RecordView {
   uint64_t doubtful_clocks = 0;           // inst records behind which a clock may be late by a multiple of 65,536 cycles
 };
 
+// When and where each warp started, by the heads of plain slots: start_clock, start_time, sm, hardware_slot; all zero where
+// there is no head.
+Result<std::vector<wire::WarpHeader>> warp_starts(const wire::AddressMap& map, const DeviceReader& read,
+                                                  std::span<const wire::SlotEntry> table);
+
 // Of a warp that wrote no SlotHead the header is all zero (never started). Its bytes are counted up to the zero that ends
 // the records; a slot without one was overrun, and its header claims a chunk more than can be read, which decode() counts
 // as lost. The exit clock is the last clock in the records: when a warp of a plain slot ended after that is not known.

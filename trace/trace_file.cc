@@ -6,6 +6,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "trace/map_columns.h"
 #include "trace/varint.h"
 
 namespace xtrace::trace {
@@ -23,94 +24,6 @@ struct FrameHeader {
   uint64_t compressed, raw;
 };
 static_assert(sizeof(FrameHeader) == 24);
-
-void encode_map(std::string& out, const wire::AddressMap& map) {
-  put_varint(out, map.blocks.size());
-  for (const wire::Block& b : map.blocks) {
-    put_varint(out, b.first_pc);
-    put_varint(out, b.instructions);
-    put_varint(out, b.record_bytes);
-    put_varint(out, b.clocks);
-    put_varint(out, (b.indirect ? 1u : 0u) | (b.exits ? 2u : 0u) | (b.implied ? 4u : 0u));
-    put_varint(out, b.successors.size());
-    for (uint32_t s : b.successors) put_varint(out, s);
-  }
-  put_varint(out, map.sites.size());
-  for (const wire::Site& s : map.sites) {
-    put_varint(out, s.pc);
-    put_varint(out, s.edge);
-    put_varint(out, s.overhead_cycles);
-  }
-  put_varint(out, map.accesses.size());
-  for (const wire::Access& a : map.accesses) {
-    for (uint32_t v : {a.pc, a.block, static_cast<uint32_t>(a.space), static_cast<uint32_t>(a.kind), uint32_t{a.bytes},
-                       uint32_t{a.lanes}})
-      put_varint(out, v);
-    put_varint(out, (a.wide ? 1u : 0u) | (a.high_is_known ? 2u : 0u));
-    put_signed(out, a.offset);
-    for (uint32_t place : {a.low, a.high, a.uniform_low, a.uniform_high, a.mask}) put_varint(out, place + 1);
-  }
-  const wire::SlotLayout& l = map.layout;
-  for (uint64_t v : {l.headers, l.table, l.counters, l.slots, uint64_t{l.slot_bytes}, uint64_t{l.lead_bytes},
-                     uint64_t{l.wraps}, uint64_t{l.warps}, uint64_t{l.warps_per_cta}, uint64_t{l.one_in},
-                     uint64_t{l.seed}, uint64_t{l.memory_high}})
-    put_varint(out, v);
-  put_varint(out, map.original_of_new.size());
-  uint32_t previous = 0;
-  for (uint32_t pc : map.original_of_new) {
-    put_signed(out, static_cast<int32_t>(pc - previous));
-    previous = pc;
-  }
-}
-
-void decode_map(VarintReader& in, wire::AddressMap& map) {
-  map.blocks.resize(in.count(6));
-  for (wire::Block& b : map.blocks) {
-    b.first_pc = in.varint32();
-    b.instructions = in.varint32();
-    b.record_bytes = in.varint32();
-    b.clocks = in.varint32();
-    const uint64_t flags = in.varint();
-    b.indirect = flags & 1;
-    b.exits = flags & 2;
-    b.implied = flags & 4;
-    b.successors.resize(in.count());
-    for (uint32_t& s : b.successors) s = in.varint32();
-  }
-  map.sites.resize(in.count(3));
-  for (wire::Site& s : map.sites) {
-    s.pc = in.varint32();
-    s.edge = in.varint() != 0;
-    s.overhead_cycles = in.varint32();
-  }
-  map.accesses.resize(in.count(13));
-  for (wire::Access& a : map.accesses) {
-    a.pc = in.varint32();
-    a.block = in.varint32();
-    const uint64_t space = in.varint(), kind = in.varint();
-    if (space > static_cast<uint64_t>(wire::Access::Space::local) ||
-        kind > static_cast<uint64_t>(wire::Access::Kind::reduction))
-      return in.fail();
-    a.space = static_cast<wire::Access::Space>(space);
-    a.kind = static_cast<wire::Access::Kind>(kind);
-    a.bytes = static_cast<uint8_t>(in.varint32());
-    a.lanes = static_cast<uint8_t>(in.varint32());
-    const uint64_t flags = in.varint();
-    a.wide = flags & 1;
-    a.high_is_known = flags & 2;
-    a.offset = static_cast<int32_t>(in.signed_varint());
-    for (uint32_t* place : {&a.low, &a.high, &a.uniform_low, &a.uniform_high, &a.mask}) *place = in.varint32() - 1;
-  }
-  wire::SlotLayout& l = map.layout;
-  for (uint64_t* v : {&l.headers, &l.table, &l.counters, &l.slots}) *v = in.varint();
-  l.slot_bytes = in.varint32();
-  l.lead_bytes = in.varint32();
-  l.wraps = in.varint() != 0;
-  for (uint32_t* v : {&l.warps, &l.warps_per_cta, &l.one_in, &l.seed, &l.memory_high}) *v = in.varint32();
-  map.original_of_new.resize(in.count());
-  uint32_t previous = 0;
-  for (uint32_t& pc : map.original_of_new) pc = previous += static_cast<uint32_t>(in.signed_varint());
-}
 
 std::string encode_meta(const TraceMeta& meta) {
   std::string out;
@@ -269,7 +182,7 @@ Status TraceFileWriter::put_frame(uint32_t tag, const std::string& raw) {
 }
 
 Status TraceFileWriter::add(const WarpTrace& trace) {
-  if (kind_ == TraceKind::mem) return internal("a mem trace has no such warps");
+  if (kind_ == TraceKind::mem || kind_ == TraceKind::point) return internal("a {} trace has no such warps", name_of(kind_));
   encode_warp(pending_, trace);
   return close_warp(trace.records());
 }
@@ -285,6 +198,19 @@ Status TraceFileWriter::MemWriter::access(uint32_t index, uint32_t mask, const L
 Status TraceFileWriter::MemWriter::warp(const MemWarp& warp) {
   if (file_.kind_ != TraceKind::mem) return internal("not a mem trace");
   return file_.close_warp(encoder_.finish(warp, file_.pending_));
+}
+
+Status TraceFileWriter::PointWriter::begin(const PointWarp& warp) {
+  if (file_.kind_ != TraceKind::point) return internal("not a point trace");
+  encoder_.begin(warp);
+  return {};
+}
+Status TraceFileWriter::PointWriter::event(const PointEvent& event) {
+  encoder_.event(event);
+  return {};
+}
+Status TraceFileWriter::PointWriter::end(const PointWarp& warp) {
+  return file_.close_warp(encoder_.end(warp, file_.pending_));
 }
 
 Status TraceFileWriter::close_warp(uint64_t records) {
@@ -391,7 +317,7 @@ Status TraceFileReader::parse_meta(const std::string& raw) {
     value = in.string();
   }
   const uint64_t kind = in.varint();
-  if (kind > static_cast<uint64_t>(TraceKind::mem)) in.fail();
+  if (kind > static_cast<uint64_t>(TraceKind::point)) in.fail();
   meta_.kind = static_cast<TraceKind>(in.ok() ? kind : 0);
   decode_map(in, meta_.map);
   const uint64_t headers = in.count(sizeof(wire::WarpHeader));
@@ -401,7 +327,7 @@ Status TraceFileReader::parse_meta(const std::string& raw) {
   meta_.labels.resize(in.count());
   for (std::string& s : meta_.labels) s = in.string();
   if (!in.ok() || !in.at_end()) return bad_input("{}: damaged header frame", path_.string());
-  return {};
+  return check_points(meta_.map);
 }
 
 Status TraceFileReader::parse_end(const std::string& raw) {
@@ -459,7 +385,8 @@ Result<bool> TraceFileReader::close_warp(const VarintReader& in, uint64_t record
 }
 
 Result<bool> TraceFileReader::next(WarpTrace& out) {
-  if (meta_.kind == TraceKind::mem) return bad_input("{} is a mem trace", path_.string());
+  if (meta_.kind == TraceKind::mem || meta_.kind == TraceKind::point)
+    return bad_input("{} is a {} trace", path_.string(), name_of(meta_.kind));
   XT_TRY(const bool another, more());
   if (!another) return false;
   VarintReader in(std::string_view(warps_).substr(at_));
@@ -476,6 +403,15 @@ Result<bool> TraceFileReader::next(MemVisitor& visitor) {
   }
   VarintReader in(std::string_view(warps_).substr(at_));
   XT_TRY(const uint64_t records, decode_mem_warp(in, meta_.map, ranges_, visitor));
+  return close_warp(in, records);
+}
+
+Result<bool> TraceFileReader::next(PointVisitor& visitor) {
+  if (meta_.kind != TraceKind::point) return bad_input("{} is no point trace", path_.string());
+  XT_TRY(const bool another, more());
+  if (!another) return false;
+  VarintReader in(std::string_view(warps_).substr(at_));
+  XT_TRY(const uint64_t records, decode_point_warp(in, meta_.map, visitor));
   return close_warp(in, records);
 }
 

@@ -16,12 +16,13 @@
 #include "trace/decode.h"
 #include "trace/mem_columns.h"
 #include "trace/mem_trace.h"
+#include "trace/point_trace.h"
 #include "trace/varint.h"
 #include "trace/warp_trace.h"
 
 namespace xtrace::trace {
 
-constexpr uint32_t trace_file_version = 2;
+constexpr uint32_t trace_file_version = 3;
 
 // Which launch, and what was run.
 struct TraceIdentity {
@@ -56,6 +57,8 @@ class TraceFileWriter {
   Status add(const WarpTrace& trace);
   // For a mem trace, in place of add(): what decode_mem() visits goes into the file.
   MemVisitor& mem() { return mem_; }
+  // For a point trace likewise, what decode_points() visits.
+  PointVisitor& points() { return points_; }
   Status finish(const DecodeSummary& summary);
   uint64_t bytes_written() const { return written_; }
 
@@ -72,8 +75,20 @@ class TraceFileWriter {
     TraceFileWriter& file_;
     MemEncoder encoder_;
   };
+  class PointWriter : public PointVisitor {
+   public:
+    PointWriter(TraceFileWriter& file, const wire::AddressMap& map) : file_(file), map_(map), encoder_(map_) {}
+    Status begin(const PointWarp& warp) override;
+    Status event(const PointEvent& event) override;
+    Status end(const PointWarp& warp) override;
+
+   private:
+    TraceFileWriter& file_;
+    const wire::AddressMap map_;
+    PointEncoder encoder_;
+  };
   TraceFileWriter(std::filesystem::path path, int level, const wire::AddressMap& map)
-      : path_(std::move(path)), level_(level), mem_(*this, map) {}
+      : path_(std::move(path)), level_(level), mem_(*this, map), points_(*this, map) {}
   Status close_warp(uint64_t records);   // that was appended to pending_
   Status put(const void* data, size_t size);
   Status put_frame(uint32_t tag, const std::string& raw);
@@ -86,6 +101,7 @@ class TraceFileWriter {
   uint64_t written_ = 0, warps_ = 0, records_ = 0;
   bool finished_ = false;
   MemWriter mem_;
+  PointWriter points_;
 };
 
 class TraceFileReader {
@@ -98,6 +114,7 @@ class TraceFileReader {
   Result<bool> next(WarpTrace& out);
   // The same for a mem trace; the warp is visited.
   Result<bool> next(MemVisitor& visitor);
+  Result<bool> next(PointVisitor& visitor);
   // Valid once next() has returned false.
   const DecodeSummary& summary() const { return summary_; }
 

@@ -12,14 +12,16 @@ std::string_view name_of(TraceKind kind) {
       return "pair";
     case TraceKind::mem:
       return "mem";
+    case TraceKind::point:
+      return "point";
   }
   return "block";
 }
 
 Result<TraceKind> parse_trace_kind(std::string_view name) {
-  for (TraceKind kind : {TraceKind::block, TraceKind::inst, TraceKind::pair, TraceKind::mem})
+  for (TraceKind kind : {TraceKind::block, TraceKind::inst, TraceKind::pair, TraceKind::mem, TraceKind::point})
     if (name == name_of(kind)) return kind;
-  return bad_input("unknown kind of trace '{}': expected block, inst, pair or mem", name);
+  return bad_input("unknown kind of trace '{}': expected block, inst, pair, mem or point", name);
 }
 
 void WarpTrace::clear() {

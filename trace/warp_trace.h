@@ -14,8 +14,8 @@
 
 namespace xtrace::trace {
 
-// Which probe wrote the records. The names are those of the probes.
-enum class TraceKind : uint8_t { block, inst, pair, mem };  // mem: trace/mem_trace.h
+// Which kind of records. The names are those of the probes; `point`: of any point probe.
+enum class TraceKind : uint8_t { block, inst, pair, mem, point };  // mem: trace/mem_trace.h; point: trace/point_trace.h
 std::string_view name_of(TraceKind kind);
 Result<TraceKind> parse_trace_kind(std::string_view name);
 

@@ -1,10 +1,10 @@
 // `count`: executions by a warp and active lanes of every block, added by reductions to one pair of counters a block, and
-// per warp the bytes that `block`, `inst` and `mem` records would take. Needs no slots; it sizes theirs.
+// per warp the bytes that `block` and `inst` records would take, and those of Plan::counted. Needs no slots; it sizes theirs.
 //
 // Every active lane adds 1 to `lanes`, and 1 or 0 to `warps`: 1 in the lowest active lane, found without a predicate,
 // because a kernel may have none to spare: x = active mask & lanes below; leader = (x == 0) = 1 - ((x | -x) >> 31). Where a
 // block leaves one register alone, its counters have 32 bits (wire::Block::narrow_count).
-#include "instrument/probes/probes.h"
+#include "instrument/points.h"
 #include "instrument/sass/encode.h"
 
 namespace xtrace::instrument {
@@ -79,13 +79,17 @@ Status insert_count(ProbeContext& c) {
     Sequence& seq = c.out.before[place.at];
     put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(c.code, block, c.scope)));
     put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(c.code, block, c.scope)));
-    if (const uint32_t bytes = mem_record_bytes(c.code, block, c.scope))
+    if (const uint32_t bytes = c.plan.counted == ProbeKind::mem ? mem_record_bytes(c.code, block, c.scope) : 0)
       put(seq, enc::uiadd3_imm(ur.base, ur.base, bytes));
     c.map.blocks[b].narrow_count = place.holder.shape == Holder::Shape::single;
     if (c.map.blocks[b].narrow_count)
       count_by_single(seq, place.holder, ur.address, ur.temp, counter);
     else
       count_by_pair(seq, place.holder, ur.address, counter);
+  }
+  if (c.plan.counted != ProbeKind::mem) {
+    XT_TRY(const std::vector<PointPlan> points, find_points(c.plan.counted, {c.code, c.blocks, c.liveness, c.scope}));
+    XT_TRY_STATUS(count_points(c, points));
   }
   return insert_exit_headers(c);
 }

@@ -19,13 +19,19 @@ struct Scope {
   const LaunchShape& shape;
   const Places& places;
   const LaneStrides& lanes;
-  bool has(InstIndex i) const { return places.empty() || places[i]; }
+  const Asked& asked;
+  // Sparse sites: of every so many instructions one is looked at (inst, mem and point probes).
+  Sites sites{};
+  bool samples(InstIndex i) const { return i % sites.one_in == sites.part; }
+  bool covers(InstIndex i) const { return places.empty() || places[i]; }
+  bool has(InstIndex i) const { return covers(i) && samples(i); }
 };
 
 // What a probe's inserter works with. It adds sequences to `out` and takes registers from `scratch`, nothing else.
 struct ProbeContext {
   const Code& code;
   const Blocks& blocks;
+  const Liveness& liveness;
   const Scope& scope;
   const Plan& plan;
   const wire::SlotLayout& layout;
@@ -51,10 +57,19 @@ struct ProbeBody {
 };
 std::span<const ProbeBody> probe_bodies();
 
+struct PointContext;
+struct PointPlan;
+struct PointProbe {
+  ProbeKind kind;
+  Result<std::vector<PointPlan>> (*points)(const PointContext&);
+};
+std::span<const PointProbe> point_probes();
+
 // Of each probe: puts its code into c.out, and gives the bytes that one execution of a block writes, at most.
 #define XTRACE_PROBE(name, in_all, records, cost, needs) \
   Status insert_##name(ProbeContext& c);                 \
   uint32_t name##_record_bytes(const Code& code, const ProbeBlock& block, const Scope& scope);
+#define XTRACE_POINT_PROBE(name, in_all, records, cost, needs) Result<std::vector<PointPlan>> name##_points(const PointContext& c);
 #include "instrument/probes.def"
 #undef XTRACE_PROBE
 

@@ -2,7 +2,7 @@
 #include <array>
 #include <cstddef>
 
-#include "instrument/probes/probes.h"
+#include "instrument/points.h"
 #include "instrument/sass/encode.h"
 
 namespace xtrace::instrument {
@@ -19,6 +19,14 @@ constexpr uint8_t lut_and_or = 0xea;             // (a & b) | c
 
 constexpr std::array bodies = {
 #define XTRACE_PROBE(name, in_all, records, cost, needs) ProbeBody{ProbeKind::name, insert_##name, name##_record_bytes},
+#define XTRACE_POINT_PROBE(name, in_all, records, cost, needs) \
+  ProbeBody{ProbeKind::name, insert_points, [](const Code&, const ProbeBlock&, const Scope&) { return 0u; }},
+#include "instrument/probes.def"
+#undef XTRACE_PROBE
+};
+constexpr std::array with_points = {
+#define XTRACE_PROBE(...)
+#define XTRACE_POINT_PROBE(name, in_all, records, cost, needs) PointProbe{ProbeKind::name, name##_points},
 #include "instrument/probes.def"
 #undef XTRACE_PROBE
 };
@@ -26,6 +34,7 @@ constexpr std::array bodies = {
 }  // namespace
 
 std::span<const ProbeBody> probe_bodies() { return bodies; }
+std::span<const PointProbe> point_probes() { return with_points; }
 
 uint32_t block_record_bytes(const Code&, const ProbeBlock&, const Scope&) { return wire::chunk_bytes; }
 

@@ -19,6 +19,20 @@ constexpr uint32_t warp_slice = 256;    // ... another warp of the CTA
 constexpr uint32_t cta_slice = 2048;    // ... another CTA
 constexpr size_t most_resident = 4096;  // CTAs that run at the same time
 
+class Registers final : public RegisterView {
+ public:
+  Registers(const Warp& w, const RowLayout& layout) : w_(w), layout_(layout) {}
+  uint32_t vector(uint8_t index, unsigned lane) const override {
+    return index < layout_.gprs ? w_.rows[index].lane[lane] : 0;
+  }
+  uint32_t uniform(uint8_t index) const override { return w_.rows[static_cast<size_t>(layout_.ur(index))].lane[0]; }
+  uint32_t predicate(uint8_t index) const override { return w_.preds[index]; }
+
+ private:
+  const Warp& w_;
+  const RowLayout& layout_;
+};
+
 class Engine {
  public:
   Engine(const Program& program, const LaunchImage& launch, MemoryMap& memory, const EngineOptions& options)
@@ -205,6 +219,8 @@ Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
           {ErrorKind::device,
            fmt::format("R{} is used, and the warp holds {} registers a thread", i.registers - 1, w.registers),
            -1});
+    if (options_.witness != nullptr && options_.witness->reads_registers())
+      options_.witness->before(w.global_number, i.pc, p.mask, Registers(w, program_.layout));
     if (options_.witness != nullptr)
       options_.witness->executed(w.global_number, i.pc, p.mask, i.uniform ? guard & p.mask : s.mask);
     s.next = Next::fall;

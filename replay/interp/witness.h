@@ -7,12 +7,23 @@
 
 namespace xtrace::replay::interp {
 
+// Registers of a warp, as they are in front of an instruction.
+struct RegisterView {
+  virtual ~RegisterView() = default;
+  virtual uint32_t vector(uint8_t index, unsigned lane) const = 0;   // 0 above the kernel's register count
+  virtual uint32_t uniform(uint8_t index) const = 0;
+  virtual uint32_t predicate(uint8_t index) const = 0;               // lanes in which it holds
+};
+
 struct WitnessSink {
   virtual ~WitnessSink() = default;
   // One instruction of one warp, in the order of its execution. `warp` counts over the launch:
   // cta_linear * warps_per_cta + warp of the CTA. `active` are the lanes that execute together at this pc,
   // `executed` those of them whose guard holds.
   virtual void executed(uint32_t warp, uint32_t pc, uint32_t active, uint32_t executed) = 0;
+  // The same instruction, before executed(), for sinks that look at registers.
+  virtual bool reads_registers() const { return false; }
+  virtual void before(uint32_t /*warp*/, uint32_t /*pc*/, uint32_t /*active*/, const RegisterView&) {}
   // One lane of that instruction accesses memory: the address as the instruction forms it. Lanes in ascending order.
   virtual void accessed(sass::MemSpace, uint32_t /*lane*/, uint64_t /*address*/, uint32_t /*bytes*/) {}
 };

@@ -79,6 +79,9 @@ constexpr PlanRow plan_rows[] = {
     {"pair", instrument::ProbeKind::pair, false, false, true},
     {"count", instrument::ProbeKind::count, true, false, false},
     {"mem", instrument::ProbeKind::mem, false, false, false},
+    {"branch", instrument::ProbeKind::branch, false, false, false},
+    {"sync", instrument::ProbeKind::sync, true, false, false},
+    {"latency", instrument::ProbeKind::latency, false, false, false},
 };
 
 // Slots of one size, at addresses that no driver was asked for: nothing runs here.

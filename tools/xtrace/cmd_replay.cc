@@ -15,8 +15,9 @@ namespace {
 
 struct Flags {
   std::string bundle, launches, kernel, probes, json, traces, keep_code, backend = "auto";
-  std::vector<std::string> samples, places;
-  bool compare = false, quiet = false, search = false;
+  std::string regs, regs_behind;
+  std::vector<std::string> samples, places, customs, ranges;
+  bool compare = false, quiet = false, search = false, rotate = false;
   double budget = 1.05, watchdog = 10, time_limit = 10;
   uint64_t clean = 3, rounds = 50, processes = 5, seed = 1, pair_sites = 512, interval_sites = 16, max_slices = 2'000'000, device = 0;
 };
@@ -35,6 +36,10 @@ Result<ReplayOptions> options_of(const Flags& f) {
   if (o.samples.empty()) o.samples = f.search ? std::vector<Sample>{{1}, {4}, {16}} : std::vector<Sample>{{}};
   if (f.search && !f.compare) return with_hint(bad_input("--search without --compare"), "it chooses by what a comparison shows");
   XT_TRY_STATUS(parse_places(f.places, o));
+  XT_TRY_STATUS(parse_regs(f.regs, f.regs_behind, o.asked));
+  for (const std::string& text : f.customs) XT_TRY_STATUS(parse_custom(text, o.asked));
+  for (const std::string& text : f.ranges) XT_TRY_STATUS(parse_range(text, o.asked));
+  o.rotate = f.rotate;
   if (f.budget < 1) return with_hint(bad_input("budget {} is below 1", f.budget), "1.05 allows a launch to take 5 % longer");
   if (f.clean < 1 || f.rounds < 1) return bad_input("--clean and --rounds start at 1");
   if (f.processes < 1 || f.processes > 64) return bad_input("--processes goes from 1 to 64");
@@ -117,8 +122,13 @@ int run_replay(int argc, char** argv) {
        {"xtrace replay run.xtr --probes=none --compare --json -", "does the recording replay at all? for a program"}});
   line.positional("BUNDLE", f.bundle, "directory written by xtrace record");
   line.option("--probes", f.probes, "names of xtrace probes, with commas, or all: block, inst and pair (default: block)");
-  line.option("--sample", f.samples, "all, or cta:1/N for one CTA in N; may be given several times (default: all)");
-  line.option("--at", f.places, "inst, pair, mem: only these instructions, as \"op:LDG* and not line:a.cu:7\" (docs/probes.md)");
+  line.repeated("--sample", f.samples, "all, or cta:1/N cta:0,5-7 cta:wave warp:0 sm:3 site:1/N, joined by commas; several times: a replay each (default: all)");
+  line.flag("--rotate", f.rotate, "with --sample site:1/N: N sparse replays that cover all sites together");
+  line.option("--regs", f.regs, "reg: what to record in front of each instruction: R4,UR6,P0,!P1,clock,time");
+  line.option("--regs-behind", f.regs_behind, "reg: the same, behind it");
+  line.repeated("--range", f.ranges, "range: a region, as \"line:sgemm.cu:15-20\" (places of --at); may be given several times");
+  line.repeated("--custom", f.customs, "custom: \"at op:LDG record clock, R4 behind ready\", or @FILE with such lines");
+  line.repeated("--at", f.places, "inst, pair, mem, point probes: only these instructions, as \"op:LDG* and not line:a.cu:7\" (docs/probes.md)");
   line.flag("--compare", f.compare, "compare outputs and time against the clean kernel; without it no verdict is reached");
   line.flag("--search", f.search,
             "emit the richest of the probes and samples that stays trusted within the budget, and a plot of all (default probes "

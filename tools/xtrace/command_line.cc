@@ -62,6 +62,9 @@ void CommandLine::option(const std::string& names, double& value, const std::str
 void CommandLine::option(const std::string& names, std::vector<std::string>& value, const std::string& help) {
   app_->add_option(names, value, help)->delimiter(',');
 }
+void CommandLine::repeated(const std::string& names, std::vector<std::string>& value, const std::string& help) {
+  app_->add_option(names, value, help)->allow_extra_args(false);
+}
 void CommandLine::stop_at_first_word() { app_->prefix_command(); }
 std::vector<std::string> CommandLine::rest() const { return app_->remaining(); }
 

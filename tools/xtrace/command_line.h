@@ -35,6 +35,8 @@ class CommandLine {
   void option(const std::string& names, uint64_t& value, const std::string& help);
   void option(const std::string& names, double& value, const std::string& help);
   void option(const std::string& names, std::vector<std::string>& value, const std::string& help);
+  // One value, commas and all, each time it is given.
+  void repeated(const std::string& names, std::vector<std::string>& value, const std::string& help);
   // What follows the options is for another program: parse() stops at the first word that is no option of this
   // command, and rest() gives that word and all behind it.
   void stop_at_first_word();

@@ -82,6 +82,60 @@ constexpr std::string_view name_of(Access::Kind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
+// Point probes (branch, reg, sync, ...): what is recorded, and where. All words have 32 bits.
+struct Value {
+  enum class Kind : uint8_t {
+    clock,          // low word of the SM clock, at the point
+    clock_before,   // the same in front of the instruction, in a record behind it
+    clock_ready,    // the same once the instruction's results have arrived
+    time,           // low word of GLOBALTIMER, at the point
+    lanes,          // in which a predicate holds, of the active ones
+    uniform,        // a uniform register
+    vector,         // a vector register: a column, one word a lane
+    target,         // likewise, of an indirect branch: decoders make an original offset of it
+  };
+  Kind kind = Kind::clock;
+  uint8_t index = 0;           // of the register or predicate
+  bool negated = false;        // lanes: in which it does not hold
+  uint32_t place = 0;          // byte in the record
+  bool operator==(const Value&) const = default;
+  bool is_column() const { return kind >= Kind::vector; }
+  bool is_clock() const { return kind <= Kind::clock_ready; }
+};
+
+// Immediately in front of an instruction, or behind it where lanes fall through. Points of one site belong together.
+struct Point {
+  enum class Role : uint8_t {
+    single,         // an event by itself
+    begin, end,     // lanes arrive or enter, and are released or leave
+  };
+  uint32_t pc = 0, block = 0;  // of the instruction
+  bool after = false;
+  Role role = Role::single;
+  uint32_t site = 0;           // numbers from 0
+  uint32_t record_bytes = 0;   // 0: not recorded in this replay
+  uint32_t overhead_cycles = 0;   // of probe code between the clock of a point in front of an instruction and that, at least
+  std::vector<Value> values;   // clocks and times in the order in which they are read, columns last
+};
+
+// What is traced beside cta:1/N: numbers in one of the ranges; an empty list takes all.
+struct Selection {
+  struct Range {
+    uint32_t first = 0, last = 0;
+    bool operator==(const Range&) const = default;
+  };
+  std::vector<Range> ctas;     // of the grid, linear
+  std::vector<Range> warps;    // of their CTA
+  std::vector<Range> sms;      // where a warp runs is known on the GPU alone
+  bool empty() const { return ctas.empty() && warps.empty() && sms.empty(); }
+  static bool has(const std::vector<Range>& ranges, uint32_t n) {
+    for (const Range& r : ranges)
+      if (n >= r.first && n <= r.last) return true;
+    return ranges.empty();
+  }
+  bool operator==(const Selection&) const = default;
+};
+
 struct SlotLayout {
   uint64_t headers = 0;        // device addresses; 0: plain slots, each with its SlotHead
   uint64_t table = 0;          // 0: stride mode, else SlotEntry[warps]
@@ -99,12 +153,21 @@ struct SlotLayout {
   bool entry_in_head = false;  // short block records: block 0 has none (filled by the splicer)
   uint32_t warps = 0, warps_per_cta = 0;
   uint32_t one_in = 1, seed = 0;     // cta sampling
+  Selection select{};                // and what is left of that
+  // On some SM, where Selection::sms names some: then a warp that left nothing was on another.
+  bool is_sampled(uint32_t warp) const {
+    const uint32_t per_cta = warps_per_cta == 0 ? 1 : warps_per_cta, cta = warp / per_cta;
+    return cta_is_sampled(cta, one_in, seed) && Selection::has(select.ctas, cta) && Selection::has(select.warps, warp % per_cta);
+  }
+  bool by_sm() const { return !select.sms.empty(); }
 };
 
 struct AddressMap {
   std::vector<Block> blocks;
   std::vector<Site> sites;
   std::vector<Access> accesses;      // `mem`: in order of blocks, and in order of execution inside one
+  std::vector<Point> points;         // point probes: in order of code
+  uint32_t sites_one_in = 1;         // point probes: sparse replays that the events come from; together they cover every site
   SlotLayout layout;
   // Original offset of each word of the spliced section, or `inserted`. With CTA sampling the instrumented code comes
   // first and the untouched copy behind it: an original offset then stands twice.

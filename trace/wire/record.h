@@ -36,7 +36,11 @@
 //                                                         wire::Access. Words of lanes that were not active, and scalars
 //                                                         that stand for nothing, are unspecified
 //
-//   word0 = kind << 28 | index      index: block number, or site number
+//   point   { word0, mask, values ... } { 32 words } ...   one execution of a point (wire::Point): in front what is one word for the
+//                                                         warp, then columns as in `mem`. Values of columns in lanes that were
+//                                                         not active are unspecified
+//
+//   word0 = kind << 28 | index      index: number of the block, of the site, of the point
 //
 // Words of the last chunk of an `inst` record that hold no clock are unspecified.
 //
@@ -65,10 +69,10 @@
 
 namespace xtrace::wire {
 
-constexpr uint32_t version = 3;
+constexpr uint32_t version = 4;
 constexpr uint32_t chunk_bytes = 16;
 
-enum class RecordKind : uint32_t { none = 0, block = 1, inst = 2, pair = 3, edge_begin = 4, edge_end = 5, mem = 6 };
+enum class RecordKind : uint32_t { none = 0, block = 1, inst = 2, pair = 3, edge_begin = 4, edge_end = 5, mem = 6, point = 7 };
 
 constexpr uint32_t index_mask = 0x0fffffff;
 constexpr uint32_t word0(RecordKind kind, uint32_t index) {

@@ -233,6 +233,14 @@ TEST_P(Spliced, SampledTraceIsTheWitnessOfItsCtas) {
   }
 }
 
+TEST_P(Spliced, SelectedTraceIsTheWitnessOfItsWarps) {
+  for (const wire::Selection& select : {wire::Selection{{{0, 1}, {3, 3}}, {{0, 2}}, {}}, wire::Selection{{}, {}, {{0, 1}, {4, 4}}}}) {
+    for (Records r : {Records::wrapping, Records::plain, Records::brief})
+      trace(ProbeKind::block, trace::TraceKind::block, r, 1, select);
+    for (Records r : {Records::wrapping, Records::packed}) trace(ProbeKind::inst, trace::TraceKind::inst, r, 2, select);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Spliced, testing::ValuesIn(codes()),
                          [](const auto& p) { return p.param.kernel + "_" + p.param.arch; });
 

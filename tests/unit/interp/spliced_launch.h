@@ -121,11 +121,12 @@ class SplicedLaunch : public testing::Test {
     return std::nullopt;
   }
 
-  void trace(ProbeKind probe, trace::TraceKind kind, Records records, uint32_t one_in = 1) {
+  void trace(ProbeKind probe, trace::TraceKind kind, Records records, uint32_t one_in = 1, const wire::Selection& select = {}) {
     instrument::Plan plan;
     plan.probe = probe;
     plan.one_in = one_in;
     plan.seed = 7;
+    plan.select = select;
     if (records == Records::packed || records == Records::brief) plan.full_blocks = full_blocks();
     instrument::RecordForm form;
     if (records == Records::brief) form = {splicer->index_bits(), probe == ProbeKind::block};
@@ -176,7 +177,8 @@ class SplicedLaunch : public testing::Test {
     EXPECT_EQ(backwards, 0u) << "modelled clocks never run backwards";
     Events expected;
     for (const auto& [warp, events] : seen)
-      if (wire::cta_is_sampled(warp / splicer->warps_per_cta(), one_in, plan.seed))
+      if (result->map.layout.is_sampled(warp) &&
+          wire::Selection::has(select.sms, warp / splicer->warps_per_cta() % backend->info().sm_count))
         expected.insert({warp, events});
     for (auto& [warp, events] : expected) events = with_implied_behind(events, view.map);
     EXPECT_TRUE(decoded == expected) << first_difference(decoded, expected);

@@ -25,8 +25,28 @@ TEST(ReplayOptions, Samples) {
   EXPECT_EQ(parse_sample("cta:1/16")->one_in, 16u);
   EXPECT_EQ(parse_sample("cta:1/16")->text(), "cta:1/16");
   EXPECT_EQ(parse_sample("cta:1/1")->text(), "all");
-  for (const char* wrong : {"", "cta", "cta:1/0", "cta:1/-2", "cta:1/4x", "cta:2/4", "warp:1/4"})
-    EXPECT_FALSE(parse_sample(wrong)) << wrong;
+  const auto list = parse_sample("cta:7,0,5-6,warp:0,2-3,sm:1,site:1/8");
+  ASSERT_TRUE(list) << list.error().to_string();
+  using Ranges = std::vector<wire::Selection::Range>;
+  EXPECT_EQ(list->select.ctas, (Ranges{{0, 0}, {5, 7}}));
+  EXPECT_EQ(list->select.warps, (Ranges{{0, 0}, {2, 3}}));
+  EXPECT_EQ(list->select.sms, (Ranges{{1, 1}}));
+  EXPECT_EQ(list->sites_one_in, 8u);
+  EXPECT_EQ(list->text(), "cta:0,5-7,warp:0,2-3,sm:1,site:1/8");
+  EXPECT_EQ(parse_sample("cta:1/4@9")->seed, 9u);
+  EXPECT_EQ(parse_sample("cta:1/4@9,warp:1")->text(), "cta:1/4@9,warp:1");
+  EXPECT_TRUE(parse_sample("cta:wave")->wave);
+  EXPECT_EQ(parse_sample("cta:wave")->text(), "cta:wave");
+  for (const char* wrong : {"", "cta", "cta:1/0", "cta:1/-2", "cta:1/4x", "cta:2/4", "warp:1/4", "cta:1/4@", "cta:1/4@x", "cta:",
+                            "cta:3-1", "cta:1,", "warp:a", "sm:", "lane:0", "cta:wave,cta:1", "site:1/0", "site:3", "all,cta:1",
+                            "cta:0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32"}) {
+    const auto r = parse_sample(wrong);
+    EXPECT_FALSE(r) << wrong;
+    if (!r) {
+      EXPECT_EQ(r.error().kind, ErrorKind::bad_input) << wrong;
+    }
+  }
+  EXPECT_NE(parse_sample("lane:0").error().message.find("lanes are not sampled"), std::string::npos);
 }
 
 TEST(ReplayOptions, Backends) {

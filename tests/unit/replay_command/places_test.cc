@@ -21,6 +21,17 @@ TEST(Places, HoldForAnInstruction) {
                          "func:sgemm", "block:4-9", "pc:0x121-0x1ff", "not op:LDG", "op:LDG and not class:load",
                          "(block:3 or op:STG) and op:STG", "not (op:STG or op:LDG)"})
     EXPECT_FALSE(Place::parse(no)->holds(f)) << no;
+  PlaceFacts inside = f;
+  inside.loop = 2;
+  inside.loop_file = "sgemm.cu";
+  inside.loop_line = 12;
+  inside.barriers_before = 1;
+  for (const char* yes : {"loop:2", "loop:0-2", "loop:sgemm.cu:12", "loop:*.cu:10-12", "region:barrier:1", "region:barrier:0-1"}) {
+    EXPECT_TRUE(Place::parse(yes)->holds(inside)) << yes;
+  }
+  for (const char* no : {"loop:1", "loop:sgemm.cu:15", "loop:other.cu:12", "region:barrier:0", "region:barrier:2"})
+    EXPECT_FALSE(Place::parse(no)->holds(inside)) << no;
+  EXPECT_FALSE(Place::parse("loop:0-9")->holds(f)) << "in no loop";
   PlaceFacts unknown = f;
   unknown.file.clear();
   unknown.line = 0;
@@ -29,7 +40,8 @@ TEST(Places, HoldForAnInstruction) {
 
 TEST(Places, WhatIsNotUnderstoodIsNamed) {
   for (const char* wrong : {"", "op", "op:", "kind:load", "class:loads", "op:LDG op:STG", "op:LDG and", "(op:LDG", "op:LDG)", "not",
-                            "block:x", "block:5-3", "pc:0x", "line:a.cu:x", "and op:LDG"}) {
+                            "block:x", "block:5-3", "pc:0x", "line:a.cu:x", "and op:LDG", "loop:", "loop:x", "loop:a.cu:x",
+                            "region:1", "region:barrier:", "region:barrier:x"}) {
     const auto r = Place::parse(wrong);
     ASSERT_FALSE(r) << wrong;
     EXPECT_EQ(r.error().kind, ErrorKind::bad_input);

@@ -9,15 +9,19 @@ CountRun::~CountRun() {
   if (buffer.value != 0) (void)backend.release(buffer);
 }
 
-Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts,
+Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, const Drawn& drawn, const Counts& counts,
                                               bool compare, const replay::Resources& clean) {
+  if (!drawn.select.sms.empty())
+    return with_hint(unsupported("where warps run differs between replays: counts by SM can not be compared"),
+                     "use a probe that records events");
   auto run = std::make_unique<CountRun>(c.backend);
   const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
   instrument::SlotPlan plan = instrument::plan_counters(c.warps, blocks);
   XT_TRY(run->buffer, c.backend.allocate(plan.total_bytes, "block counters"));
   run->bytes = plan.total_bytes;
   instrument::place(plan, run->buffer.value);
-  XT_TRY(run->spliced, c.splicer.splice({instrument::ProbeKind::count, {}, one_in, seed, {}, {}}, plan.layout));
+  XT_TRY(run->spliced, c.splicer.splice({instrument::ProbeKind::count, {}, drawn.one_in, drawn.seed, {}, {}, instrument::ProbeKind::mem, drawn.select},
+                          plan.layout));
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
   XT_TRY_STATUS(c.backend.fill(run->buffer, plan.total_bytes, 0));

@@ -17,7 +17,7 @@ struct CountRun : ProbeRun {
   std::vector<wire::BlockCount> blocks;
 };
 
-Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts,
+Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, const Drawn& drawn, const Counts& counts,
                                               bool compare, const replay::Resources& clean);
 
 // Warps and lanes of every instruction: the table's files, and its JSON in `config`.

@@ -52,13 +52,15 @@ Status check_narrow(const wire::AddressMap& map, const Counts& counts) {
 
 }  // namespace
 
-Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
+Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::ProbeKind counted_for) {
   const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
   instrument::SlotPlan plan = instrument::plan_counters(c.warps, blocks);
   XT_TRY(const DevPtr buffer, c.backend.allocate(plan.total_bytes, "block counters"));
   instrument::place(plan, buffer.value);
   XT_TRY(const instrument::Spliced spliced,
-         c.splicer.splice({instrument::ProbeKind::count, {}, one_in, seed, {}, {}}, plan.layout));
+         c.splicer.splice({instrument::ProbeKind::count, {}, drawn.one_in, drawn.seed, {}, {}, counted_for,
+                           {drawn.select.ctas, drawn.select.warps, {}}},
+                          plan.layout));
   auto counted = with_module(c.backend, spliced.cubin, [&](replay::ModuleHandle module) -> Result<Counts> {
     Counts counts;
     Bytes first;
@@ -100,10 +102,10 @@ Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed) {
   return counted;
 }
 
-Result<bool> paths_vary(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts) {
+Result<bool> paths_vary(LaunchContext& c, const Drawn& drawn, const Counts& counts) {
   constexpr int more = 4;   // of two replays each
   for (int k = 0; k < more; ++k) {
-    XT_TRY(const Counts again, count_launch(c, one_in, seed));
+    XT_TRY(const Counts again, count_launch(c, drawn));
     const bool same = std::equal(counts.blocks.begin(), counts.blocks.end(), again.blocks.begin(), again.blocks.end(),
                                  [](const auto& a, const auto& b) { return a.warps == b.warps && a.lanes == b.lanes; });
     if (!again.stable || !same) return true;

@@ -18,9 +18,24 @@ struct LaunchContext {
   uint32_t warps = 0, warps_per_cta = 0;
 };
 
+// Which warps of the launch are traced.
+struct Drawn {
+  uint32_t one_in = 1, seed = 0;
+  wire::Selection select{};
+  bool has(uint32_t warp, uint32_t warps_per_cta) const {
+    wire::SlotLayout l;
+    l.one_in = one_in;
+    l.seed = seed;
+    l.select = select;
+    l.warps_per_cta = warps_per_cta;
+    return l.is_sampled(warp);
+  }
+};
+
 struct Counts {
   std::vector<wire::BlockCount> blocks;
-  std::vector<uint32_t> block_bytes, inst_bytes, mem_bytes;   // by warp
+  std::vector<uint32_t> block_bytes, inst_bytes;   // by warp
+  std::vector<uint32_t> mem_bytes;                 // likewise, of mem, or of the point probe that was counted for
   bool stable = true;                              // two counting replays agreed
   bool same_output = true;
   std::string difference;                          // of the output, when not the same
@@ -30,11 +45,14 @@ struct Counts {
   std::vector<uint64_t> executions() const;
 };
 
-Result<Counts> count_launch(LaunchContext& c, uint32_t one_in, uint32_t seed);
+// `counted`: mem or a point probe.
+// Warps are counted on whatever SM they run.
+Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn,
+                            instrument::ProbeKind counted = instrument::ProbeKind::mem);
 
 // Whether the launch takes other paths than `counts` says, by itself: two counting replays of a kernel that waits by spinning may
 // have agreed by chance. Makes some more of them.
-Result<bool> paths_vary(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts);
+Result<bool> paths_vary(LaunchContext& c, const Drawn& drawn, const Counts& counts);
 
 // The same executions were counted twice: by block for the launch, and as `bytes` for each warp, in 32 bits. Where they differ
 // a warp went past these, and its slot would be too small: unsupported.

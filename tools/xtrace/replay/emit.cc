@@ -45,9 +45,16 @@ std::string source_at(const SourceMap& sources, uint32_t pc) {
   return line == sources.begin() ? std::string() : std::prev(line)->second;
 }
 
+std::string sample_suffix(const diff::ConfigReport& config) {
+  if (config.sample == Sample{}.text()) return {};
+  std::string sample = "-";   // "cta:1/16,site:1/8" as "cta1in16-site1in8"
+  for (char ch : config.sample)
+    sample += ch == '/' ? "in" : ch == ':' ? "" : ch == ',' || ch == '+' ? "-" : ch == '@' ? "s" : std::string(1, ch);
+  return sample;
+}
+
 std::string with_config(const std::string& stem, const diff::ConfigReport& config) {
-  const bool all = config.sample == Sample{}.text();
-  return stem + "-" + config.probe + (all ? "" : "-cta1in" + config.sample.substr(config.sample.find('/') + 1));
+  return stem + "-" + config.probe + sample_suffix(config);
 }
 std::string stem_of(const EmitContext& e, const diff::ConfigReport& config) { return with_config(e.stem, config); }
 

@@ -27,6 +27,8 @@ struct EmitContext {
 
 std::string source_at(const SourceMap& sources, uint32_t pc);   // of the line that the instruction belongs to
 
+// "-cta1in4-site1in8"; empty for all.
+std::string sample_suffix(const diff::ConfigReport& config);
 // "launch3-sgemm-block-cta1in4"
 std::string stem_of(const EmitContext& e, const diff::ConfigReport& config);
 // In the folder of the traces, which is made.

@@ -5,11 +5,13 @@
 #include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/replay/count_run.h"
 #include "tools/xtrace/replay/emit.h"
+#include "tools/xtrace/replay/facts.h"
 #include "tools/xtrace/replay/measurement.h"
 #include "tools/xtrace/replay/mem_run.h"
 #include "tools/xtrace/replay/pair_rotation.h"
-#include "tools/xtrace/replay/search.h"
+#include "tools/xtrace/replay/point_run.h"
 #include "tools/xtrace/replay/probe_work.h"
+#include "tools/xtrace/replay/search.h"
 
 namespace xtrace::cli {
 namespace {
@@ -17,61 +19,16 @@ namespace {
 using diff::ConfigReport;
 using instrument::ProbeKind;
 
+// Their times move with what they measure: they show where, not how long.
+bool shows_dense_times(const std::string& probe) {
+  return probe == "inst" || probe == "sync" || probe == "range" || probe == "latency";
+}
+
 std::string stem_of(const bundle::LaunchRecord& launch) {
   std::string name = shorten_kernel(demangled(launch.kernel), 40);
   for (char& ch : name)
     if (!std::isalnum(static_cast<unsigned char>(ch)) && ch != '_') ch = '_';
   return fmt::format("launch{}-{}", launch.ordinal, name);
-}
-
-std::vector<std::string_view> classes_of(const instrument::Splicer::Instruction& i) {
-  using sass::MemKind, sass::MemSpace;
-  std::vector<std::string_view> classes;
-  if (i.branches) classes.push_back("branch");
-  if (i.space == MemSpace::none || i.space == MemSpace::constant) return classes;
-  classes.push_back("memory");
-  switch (i.kind) {
-    case MemKind::load: classes.push_back("load"); break;
-    case MemKind::store: classes.push_back("store"); break;
-    case MemKind::atomic:
-    case MemKind::reduction: classes.push_back("atomic"); break;
-    case MemKind::async: classes.push_back("async"); break;
-    default: break;
-  }
-  switch (i.space) {
-    case MemSpace::global: classes.push_back("global"); break;
-    case MemSpace::generic: classes.push_back("generic"); break;
-    case MemSpace::shared: classes.push_back("shared"); break;
-    case MemSpace::local: classes.push_back("local"); break;
-    default: break;
-  }
-  return classes;
-}
-
-instrument::Places places_of(const instrument::Splicer& splicer, const replay::LaunchImage& launch, const Place& place) {
-  const SourceMap sources = source_map(launch.code, launch.record.kernel);
-  instrument::Places places;
-  for (const instrument::Splicer::Instruction& i : splicer.instructions()) {
-    PlaceFacts f;
-    f.pc = i.pc.value;
-    f.block = i.block;
-    std::string text = splicer.text(i.pc);
-    if (text.starts_with('@')) text = text.substr(text.find(' ') + 1);
-    f.opcode = text.substr(0, text.find(' '));
-    f.classes = classes_of(i);
-    const std::string source = source_at(sources, f.pc);
-    if (const size_t colon = source.rfind(':'); colon != std::string::npos) {
-      f.file = source.substr(0, colon);
-      f.line = static_cast<uint32_t>(std::stoul(source.substr(colon + 1)));
-    }
-    f.function = i.function;
-    f.function_text = demangled(f.function);
-    const size_t number = f.pc / trace::inst_bytes;
-    if (places.size() <= number) places.resize(number + 1);
-    places[number] = place.holds(f);
-  }
-  places.resize(splicer.section_instructions());
-  return places;
 }
 
 class LaunchReplay {
@@ -115,13 +72,15 @@ class LaunchReplay {
   Status trace_configs(LaunchContext& c);
   Status pair_config(LaunchContext& c, Sample sample);
   Result<std::unique_ptr<ProbeRun>> run_probe(LaunchContext& c, ProbeKind probe, Sample sample, const Counts& counts);
-  void warn_of_clocks(const TraceRun& run, const Counts& counts, const std::string& probe);
+  void warn_of_clocks(const instrument::Splicer& splicer, const TraceRun& run, const Counts& counts, const std::string& probe);
   Status time();
   void add_dense_intervals();
   void judge();
   Status emit();
   Status emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config);
   void warn(const std::string& text);   // once
+  Drawn drawn(const Sample& sample);
+  void warn_of_tail(const Sample& sample, const Drawn& drawn);
   ConfigReport& refuse(ProbeKind probe, const Sample& sample, const Error& error);
   void refuse_all(const Error& error);
 
@@ -221,15 +180,51 @@ Status LaunchReplay::instrumented() {
     }
     splicer_ = splicer_->at(places);
   }
+  auto asked = resolve(options_.asked, *splicer_, launch_);
+  if (!asked) {
+    refuse_all(asked.error());
+    return {};
+  }
+  splicer_ = splicer_->asked(std::move(*asked));
   const uint32_t per_cta = splicer_->warps_per_cta();
   context_.emplace(LaunchContext{backend_, launch_, *splicer_, reference_,
                                  static_cast<uint32_t>(r.grid.count()) * per_cta, per_cta});
   return trace_configs(*context_);
 }
 
-Status LaunchReplay::trace_configs(LaunchContext& c) {
-  for (const Sample& sample : options_.samples) {
-    auto counts = count_launch(c, sample.one_in, options_.seed);
+// Warps that a sample means on this launch and this GPU.
+Drawn LaunchReplay::drawn(const Sample& sample) {
+  Drawn d{sample.one_in, sample.seed.value_or(options_.seed), sample.select};
+  const uint32_t wave = clean_resources_.ctas_per_sm * backend_.info().sm_count;
+  if (sample.wave) d.select.ctas = {{0, std::max(1u, wave) - 1}};
+  return d;
+}
+
+// CTAs of a last wave that does not fill the GPU have fewer neighbours than the others.
+void LaunchReplay::warn_of_tail(const Sample& sample, const Drawn& d) {
+  const uint64_t ctas = launch_.record.grid.count(), wave = uint64_t{clean_resources_.ctas_per_sm} * backend_.info().sm_count;
+  const bool some = d.one_in > 1 || !d.select.empty();
+  if (!some || wave == 0 || ctas > 2 * wave || ctas % wave == 0) return;
+  const uint64_t first = ctas / wave * wave;
+  uint64_t sampled = 0;
+  for (uint64_t cta = first; cta < ctas; ++cta)
+    sampled += d.has(static_cast<uint32_t>(cta * context_->warps_per_cta), context_->warps_per_cta);
+  if (sampled != 0)
+    warn(fmt::format("sample-of-tail: {}: {} sampled CTAs are of the last wave, {} of the {} that fit on the GPU at once: they run with "
+                     "fewer neighbours",
+                     sample.text(), sampled, ctas - first, wave));
+}
+
+Status LaunchReplay::trace_configs(LaunchContext& all) {
+  std::vector<Sample> samples;
+  for (Sample sample : options_.samples)
+    for (sample.part = 0; sample.part < (options_.rotate ? sample.sites_one_in : 1); ++sample.part) samples.push_back(sample);
+  for (const Sample& sample : samples) {
+    const Drawn d = drawn(sample);
+    warn_of_tail(sample, d);
+    const instrument::Splicer splicer = splicer_->sparse({sample.sites_one_in, sample.part});
+    LaunchContext c{backend_, launch_, splicer, reference_, all.warps, all.warps_per_cta};
+    auto counts = count_launch(c, d);
     if (!counts) {
       if (counts.error().kind != ErrorKind::unsupported) return tl::make_unexpected(std::move(counts).error().in("in the counting replay"));
       for (ProbeKind probe : options_.probes)
@@ -241,11 +236,14 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
     if (!counts->stable) report_.warnings.push_back("two counting replays took different paths");
     for (ProbeKind probe : options_.probes) {
       if (probe == ProbeKind::none) continue;
+      // Point probes merge the parts by themselves; what looks at all sites at once has one.
+      const bool sparse = probe == ProbeKind::inst || probe == ProbeKind::mem;
+      if (!sparse && sample.part != 0) continue;
       if (probe == ProbeKind::pair) {
-        XT_TRY_STATUS(pair_config(c, sample));
+        XT_TRY_STATUS(pair_config(all, sample));
         continue;
       }
-      auto run = run_probe(c, probe, sample, *counts);
+      auto run = run_probe(instrument::probe_info(probe).points ? all : c, probe, sample, *counts);
       if (!run) {
         if (run.error().kind != ErrorKind::unsupported)
           return tl::make_unexpected(std::move(run).error().in(fmt::format("under the {} probe", instrument::probe_info(probe).name)));
@@ -263,7 +261,7 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
       config.events = config.records;
       if (const auto* trace = dynamic_cast<const TraceRun*>(run->get()); trace != nullptr && probe == ProbeKind::inst)
         config.events = trace->aggregate->warp_instructions();
-      if (const auto* trace = dynamic_cast<const TraceRun*>(run->get())) warn_of_clocks(*trace, *counts, config.probe);
+      if (const auto* trace = dynamic_cast<const TraceRun*>(run->get())) warn_of_clocks(splicer, *trace, *counts, config.probe);
       if (const auto* mem = dynamic_cast<const MemRun*>(run->get())) config.not_covered = mem->not_covered;
       for (const std::string& note : (*run)->spliced.report.notes) warn(note);
       if (!options_.keep_code.empty())
@@ -279,20 +277,25 @@ Status LaunchReplay::trace_configs(LaunchContext& c) {
 Result<std::unique_ptr<ProbeRun>> LaunchReplay::run_probe(LaunchContext& c, ProbeKind probe, Sample sample,
                                                           const Counts& counts) {
   const bool compare = options_.compare;
+  const Drawn d = drawn(sample);
   switch (probe) {
-    case ProbeKind::count: return run_counted(c, sample.one_in, options_.seed, counts, compare, clean_resources_);
-    case ProbeKind::mem: return run_addresses(c, sample.one_in, options_.seed, counts, compare, clean_resources_);
-    default: return run_traced(c, probe, sample.one_in, options_.seed, counts, compare, clean_resources_);
+    case ProbeKind::count: return run_counted(c, d, counts, compare, clean_resources_);
+    case ProbeKind::mem: return run_addresses(c, d, counts, compare, clean_resources_);
+    default: break;
   }
+  if (instrument::probe_info(probe).points)
+    return run_points(c, probe, sample, d, options_.rotate, compare, clean_resources_);
+  return run_traced(c, probe, d, counts, compare, clean_resources_);
 }
 
-void LaunchReplay::warn_of_clocks(const TraceRun& run, const Counts& counts, const std::string& probe) {
+void LaunchReplay::warn_of_clocks(const instrument::Splicer& splicer, const TraceRun& run, const Counts& counts,
+                                  const std::string& probe) {
   uint32_t without = 0, instructions = 0;
   for (size_t b = 0; b < run.map.blocks.size(); ++b) {
     const wire::Block& block = run.map.blocks[b];
     if (counts.blocks[b].warps == 0) continue;
     for (uint32_t i = 0; i < block.clocks; ++i) {
-      if (!context_->splicer.covers(OrigPc{block.first_pc + i * trace::inst_bytes})) continue;
+      if (!splicer.covers(OrigPc{block.first_pc + i * trace::inst_bytes})) continue;
       without += !block.has_clock(i);
       ++instructions;
     }
@@ -308,8 +311,10 @@ void LaunchReplay::warn_of_clocks(const TraceRun& run, const Counts& counts, con
 }
 
 Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
-  XT_TRY(const Counts counts, count_launch(c, 1, options_.seed));
-  auto rotation = rotate_pairs(c, sample, counts, options_, clean_resources_, processes_);
+  XT_TRY(const Counts counts, count_launch(c, Drawn{1, options_.seed, {}}));
+  Sample on_this = sample;
+  on_this.select = drawn(sample).select;
+  auto rotation = rotate_pairs(c, on_this, counts, options_, clean_resources_, processes_);
   if (!rotation) {
     if (rotation.error().kind != ErrorKind::unsupported) return tl::make_unexpected(std::move(rotation).error().in("under the pair probe"));
     refuse(ProbeKind::pair, sample, rotation.error());
@@ -317,7 +322,9 @@ Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
   }
   ConfigReport config;
   config.probe = "pair";
-  config.sample = Sample{rotation->one_in}.text();
+  Sample used = sample;
+  used.one_in = rotation->one_in;
+  config.sample = used.text();
   config.budget = options_.budget;
   config.semantics = rotation->semantics;
   config.timing = rotation->timing;
@@ -353,7 +360,7 @@ Status LaunchReplay::time() {
     for (const Run& run : runs_) {
       ConfigReport& config = report_.configs[run.config];
       config.timing = diff::TimingEvidence{};   // not measured
-      config.timing->dense = config.probe == "inst";
+      config.timing->dense = shows_dense_times(config.probe);
     }
     return {};
   }
@@ -375,7 +382,7 @@ Status LaunchReplay::time() {
     ConfigReport& config = report_.configs[runs_[i].config];
     if (rates) config.floor = diff::floor_of(*rates, runs_[i].work, measured.stats.clean.median);
     config.timing = evidence_of(measured, i);
-    config.timing->dense = config.probe == "inst";
+    config.timing->dense = shows_dense_times(config.probe);
     config.microseconds = measured.stats.variants[i].samples.median;
   }
   return {};
@@ -430,6 +437,8 @@ Status LaunchReplay::emit() {
     Status emitted;
     if (auto* trace = dynamic_cast<TraceRun*>(run.probe.get()))
       emitted = emit_trace_of(e, *trace, config);
+    else if (auto* points = dynamic_cast<PointRun*>(run.probe.get()))
+      emitted = emit_points(e, *points, config);
     else if (auto* count = dynamic_cast<CountRun*>(run.probe.get()))
       emitted = emit_count(e, *count, config);
     else
@@ -464,9 +473,8 @@ Status LaunchReplay::emit_trace_of(const EmitContext& e, TraceRun& run, ConfigRe
     return why == refused->end() ? std::string() : why->second;
   };
   const std::string suffix = config.probe == "inst" ? "" : "-" + config.probe;
-  const uint32_t one_in = run.spliced.map.layout.one_in;
-  XT_TRY(const auto tables, emit_table(e, suffix + (one_in == 1 ? "" : fmt::format("-cta1in{}", one_in)),
-                                       trace::instruction_table(table)));
+  const std::string sample = sample_suffix(config);
+  XT_TRY(const auto tables, emit_table(e, suffix + sample, trace::instruction_table(table)));
   config.artefacts.insert(config.artefacts.end(), tables.begin(), tables.end());
   // The pairs' own table is the one with the times of the dense trace beside it.
   for (const Pairs& p : pairs_)

@@ -52,7 +52,7 @@ std::optional<uint32_t> memory_high(const bundle::LaunchRecord& launch) {
   return high;
 }
 
-Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts,
+Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, const Drawn& drawn, const Counts& counts,
                                               bool compare, const replay::Resources& clean) {
   if (!counts.stable)
     return with_hint(unsupported("two counting replays took different paths: the size of its address records is not known"),
@@ -64,7 +64,8 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, uint32_t one_in,
   XT_TRY(run->buffer, TraceBuffer::create(c.backend, counts.mem_bytes, c.splicer.largest_record(instrument::ProbeKind::mem),
                                           false, form));
   XT_TRY(run->spliced,
-         c.splicer.splice({instrument::ProbeKind::mem, {}, one_in, seed, {}, {}}, run->buffer->layout()));
+         c.splicer.splice({instrument::ProbeKind::mem, {}, drawn.one_in, drawn.seed, {}, {}, instrument::ProbeKind::mem, drawn.select},
+                          run->buffer->layout()));
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
   XT_TRY_STATUS(run->buffer->clear(true));
@@ -82,7 +83,10 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, uint32_t one_in,
   run->losses = summary.losses;
   run->accesses = analysis.accesses();
   run->not_covered = not_covered(c, counts);
-  XT_TRY_STATUS(compare_path(c, run->spliced.map, counts, analysis.blocks(), e));
+  if (drawn.select.sms.empty())
+    XT_TRY_STATUS(compare_path(c, run->spliced.map, counts, analysis.blocks(), e));
+  else
+    compare_warps(summary, e);
   add_losses(summary.losses, e);
   e.invariant_violations = analysis.impossible();
   e.invariants = analysis.impossible() == 0 ? diff::Invariants::hold : diff::Invariants::violated;

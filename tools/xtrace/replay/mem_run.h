@@ -18,7 +18,7 @@ struct MemRun : ProbeRun {
 // them, which is not known before.
 std::optional<uint32_t> memory_high(const bundle::LaunchRecord& launch);
 
-Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, uint32_t one_in, uint32_t seed, const Counts& counts,
+Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, const Drawn& drawn, const Counts& counts,
                                               bool compare, const replay::Resources& clean);
 
 // The trace file, the table's files, and the table in `config`. Runs the probe once more, as emit_trace() does.

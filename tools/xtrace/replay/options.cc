@@ -30,7 +30,21 @@ std::optional<T> number(std::string_view text) {
 
 }  // namespace
 
-std::string Sample::text() const { return one_in == 1 ? "all" : fmt::format("cta:1/{}", one_in); }
+std::string Sample::text() const {
+  std::vector<std::string> parts;
+  const auto list = [&](std::string_view key, const std::vector<wire::Selection::Range>& ranges) {
+    std::vector<std::string> numbers;
+    for (const auto& r : ranges) numbers.push_back(r.first == r.last ? fmt::format("{}", r.first) : fmt::format("{}-{}", r.first, r.last));
+    if (!ranges.empty()) parts.push_back(fmt::format("{}:{}", key, fmt::join(numbers, ",")));
+  };
+  if (one_in != 1) parts.push_back(fmt::format("cta:1/{}{}", one_in, seed ? fmt::format("@{}", *seed) : ""));
+  if (wave) parts.push_back("cta:wave");
+  else list("cta", select.ctas);
+  list("warp", select.warps);
+  list("sm", select.sms);
+  if (sites_one_in != 1) parts.push_back(fmt::format("site:1/{}{}", sites_one_in, part == 0 ? "" : fmt::format("+{}", part)));
+  return parts.empty() ? "all" : fmt::format("{}", fmt::join(parts, ","));
+}
 
 Result<std::vector<ProbeKind>> parse_probes(const std::string& text) {
   std::vector<ProbeKind> probes;
@@ -52,12 +66,75 @@ Result<std::vector<ProbeKind>> parse_probes(const std::string& text) {
   return probes;
 }
 
+namespace {
+
+constexpr size_t most_ranges = 16;   // each costs three instructions and their latency in the prologue
+
+tl::unexpected<Error> unknown_sample(const std::string& part) {
+  if (part.starts_with("lane:"))
+    return with_hint(bad_input("lanes are not sampled: a store costs as much for one lane as for 32"), "sample CTAs, warps or sites");
+  return with_hint(bad_input("unknown sample '{}'", part),
+                   "samples are: all, cta:1/N, cta:1/N@SEED, cta:0,5-7, cta:wave, warp:0-3, sm:0, site:1/N with N from 1; joined by commas");
+}
+
+// "0,5-7", sorted and joined where they touch.
+std::optional<std::vector<wire::Selection::Range>> ranges_of(const std::string& text) {
+  std::vector<wire::Selection::Range> ranges;
+  for (const std::string& part : split(text, ',')) {
+    const size_t dash = part.find('-');
+    const auto first = number<uint32_t>(std::string_view(part).substr(0, dash));
+    const auto last = dash == std::string::npos ? first : number<uint32_t>(std::string_view(part).substr(dash + 1));
+    if (!first || !last || *last < *first) return std::nullopt;
+    ranges.push_back({*first, *last});
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<wire::Selection::Range> joined;
+  for (const auto& r : ranges) {
+    if (!joined.empty() && r.first <= uint64_t{joined.back().last} + 1) joined.back().last = std::max(joined.back().last, r.last);
+    else joined.push_back(r);
+  }
+  return joined;
+}
+
+Status add_sample(const std::string& part, Sample& sample) {
+  const size_t colon = part.find(':');
+  const std::string key = part.substr(0, colon), value = colon == std::string::npos ? "" : part.substr(colon + 1);
+  if (value.starts_with("1/") && (key == "cta" || key == "site")) {
+    const size_t at = key == "cta" ? value.find('@') : std::string::npos;
+    const auto n = number<uint32_t>(std::string_view(value).substr(2, at == std::string::npos ? at : at - 2));
+    const auto seed = at == std::string::npos ? std::optional<uint32_t>() : number<uint32_t>(std::string_view(value).substr(at + 1));
+    if (!n || *n < 1 || (at != std::string::npos && !seed)) return unknown_sample(part);
+    (key == "cta" ? sample.one_in : sample.sites_one_in) = *n;
+    if (seed) sample.seed = seed;
+    return {};
+  }
+  if (part == "cta:wave") {
+    sample.wave = true;
+    return {};
+  }
+  auto* to = key == "cta" ? &sample.select.ctas : key == "warp" ? &sample.select.warps : key == "sm" ? &sample.select.sms : nullptr;
+  const auto ranges = ranges_of(value);
+  if (to == nullptr || !ranges) return unknown_sample(part);
+  if (ranges->size() > most_ranges)
+    return with_hint(bad_input("{}: {} separate ranges, at most {} are told apart on the GPU", part, ranges->size(), most_ranges),
+                     "write ranges: cta:0-7,32-39");
+  *to = *ranges;
+  return {};
+}
+
+}  // namespace
+
 Result<Sample> parse_sample(const std::string& text) {
   if (text == "all") return Sample{};
-  constexpr std::string_view prefix = "cta:1/";
-  if (text.starts_with(prefix))
-    if (const auto n = number<uint32_t>(std::string_view(text).substr(prefix.size())); n && *n >= 1) return Sample{*n};
-  return with_hint(bad_input("unknown sample '{}'", text), "samples are: all, cta:1/N with N from 1");
+  Sample sample;
+  std::vector<std::string> parts;
+  for (const std::string& word : split(text, ',')) {   // what has no key belongs to the list in front of it
+    if (word.find(':') == std::string::npos && !parts.empty()) parts.back() += "," + word;
+    else parts.push_back(word);
+  }
+  for (const std::string& part : parts) XT_TRY_STATUS(add_sample(part, sample));
+  if (sample.wave && !sample.select.ctas.empty()) return bad_input("'{}': cta:wave and a list of CTAs", text);
+  return sample;
 }
 
 Status parse_places(const std::vector<std::string>& texts, ReplayOptions& o) {

@@ -9,13 +9,19 @@
 
 #include "base/status.h"
 #include "instrument/probe.h"
+#include "tools/xtrace/replay/asked.h"
 #include "tools/xtrace/replay/places.h"
 
 namespace xtrace::cli {
 
 struct Sample {
   uint32_t one_in = 1;               // cta:1/N
-  std::string text() const;          // "all" or "cta:1/16"
+  std::optional<uint32_t> seed{};    // cta:1/N@SEED; else that of the replay
+  wire::Selection select{};          // cta:0,5-7 warp:0 sm:3
+  bool wave = false;                 // cta:wave: those that fit on the GPU at once; replaces select.ctas
+  uint32_t sites_one_in = 1;         // site:1/N
+  uint32_t part = 0;                 // which of them, where the parts are not merged
+  std::string text() const;          // "all" or "cta:1/16,site:1/8"
 };
 
 // Where launches run: on a GPU through its driver, on the CPU, or whichever there is.
@@ -27,7 +33,9 @@ struct ReplayOptions {
   std::filesystem::path keep_code;   // where spliced cubins go; empty: nowhere
   std::vector<instrument::ProbeKind> probes;
   std::vector<Sample> samples;
-  std::optional<Place> at;           // for inst, pair and mem; none: everywhere
+  AskedTexts asked;                  // for reg, custom and range
+  bool rotate = false;               // sparse sites: all parts, one after the other
+  std::optional<Place> at;           // for inst, pair, mem and the point probes; none: everywhere
   std::string at_text;
   bool search = false;               // emit the richest configuration that stays trusted within the budget, and no other
   bool compare = false;

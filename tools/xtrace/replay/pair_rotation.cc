@@ -49,25 +49,25 @@ uint32_t sampling_for(const Counts& counts, Sample sample) {
 }
 
 // A site writes at most two records per execution of any block.
-std::vector<uint32_t> slot_bytes(const LaunchContext& c, const Counts& counts, uint32_t one_in, uint32_t seed) {
+std::vector<uint32_t> slot_bytes(const LaunchContext& c, const Counts& counts, const Drawn& drawn) {
   std::vector<uint32_t> bytes(counts.block_bytes.size());
   for (uint32_t w = 0; w < bytes.size(); ++w)
-    if (wire::cta_is_sampled(w / c.warps_per_cta, one_in, seed)) bytes[w] = 2 * counts.block_bytes[w];
+    if (drawn.has(w, c.warps_per_cta)) bytes[w] = 2 * counts.block_bytes[w];
   return bytes;
 }
 
 class Rotation {
  public:
   Rotation(LaunchContext& c, const Counts& counts, const ReplayOptions& options, const replay::Resources& clean,
-           TraceBuffer& buffer, PairRotation& out)
-      : c_(c), counts_(counts), options_(options), clean_(clean), buffer_(buffer), out_(out) {}
+           TraceBuffer& buffer, const Sample& sample, PairRotation& out)
+      : c_(c), counts_(counts), options_(options), clean_(clean), buffer_(buffer), sample_(sample), out_(out) {}
 
   struct Rate {
     uint32_t one_in, seed;
   };
 
   // Into `times` as well as into the rotation's; nothing where the site is refused.
-  Status measure(uint32_t pc) { return measure(pc, {out_.one_in, options_.seed}, out_.times); }
+  Status measure(uint32_t pc) { return measure(pc, {out_.one_in, sample_.seed.value_or(options_.seed)}, out_.times); }
   Status measure(uint32_t pc, const Rate& rate, trace::GradedTimes& times) {
     auto spliced = splice(pc, rate);
     if (!spliced) {
@@ -102,7 +102,7 @@ class Rotation {
       std::vector<trace::RateMean> means{{out_.one_in, at_first, out_.times.all().at({pc, out_.one_in}).cycles.count()}};
       for (uint32_t sparser : {1, 4, 16})
         for (uint32_t again : {1, 2}) {
-          const Rate rate{out_.one_in * sparser, options_.seed + (out_.one_in == 1 ? 7919 * again : 0)};
+          const Rate rate{out_.one_in * sparser, sample_.seed.value_or(options_.seed) + (out_.one_in == 1 ? 7919 * again : 0)};
           trace::GradedTimes times;
           XT_TRY_STATUS(measure(pc, rate, times));
           const auto found = times.all().find({pc, rate.one_in});
@@ -118,7 +118,7 @@ class Rotation {
   // The sum of all intervals of an average warp against its time from start to exit, of which a replay with one site in slots
   // that wrap tells both clocks. Only where every executed instruction has its interval, and no lanes part.
   Status add_up(const std::vector<uint32_t>& pcs) {
-    if (!counts_.stable || out_.one_in != 1 || out_.sites_left_out != 0 || pcs.empty()) return {};
+    if (!counts_.stable || out_.one_in != 1 || !sample_.select.empty() || out_.sites_left_out != 0 || pcs.empty()) return {};
     double sum = 0;
     for (size_t b = 0; b < counts_.blocks.size(); ++b) {
       const wire::BlockCount& n = counts_.blocks[b];
@@ -135,10 +135,10 @@ class Rotation {
       }
     }
     XT_TRY(const auto buffer,
-           TraceBuffer::create(c_.backend, slot_bytes(c_, counts_, 1, options_.seed),
+           TraceBuffer::create(c_.backend, slot_bytes(c_, counts_, {1, sample_.seed.value_or(options_.seed), {}}),
                                c_.splicer.largest_record(instrument::ProbeKind::pair), true));
     XT_TRY(const instrument::Spliced spliced,
-           c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pcs[0]}}, 1, options_.seed, {}, {}}, buffer->layout()));
+           c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pcs[0]}}, 1, sample_.seed.value_or(options_.seed), {}, {}}, buffer->layout()));
     return with_module(c_.backend, spliced.cubin, [&](replay::ModuleHandle module) -> Status {
       XT_TRY_STATUS(buffer->clear(true));
       XT_TRY_STATUS(run_restored(c_.backend, module));
@@ -168,7 +168,7 @@ class Rotation {
     std::vector<Bytes> cubins;
     const size_t step = std::max<size_t>(1, pcs.size() / timed_sites);
     for (size_t i = step / 2; i < pcs.size(); i += step) {
-      auto spliced = splice(pcs[i], {out_.one_in, options_.seed});
+      auto spliced = splice(pcs[i], {out_.one_in, sample_.seed.value_or(options_.seed)});
       if (!spliced) continue;
       cubins.push_back(std::move(spliced->cubin));
       XT_TRY(const replay::ModuleHandle module, c_.backend.load(cubins.back()));
@@ -188,7 +188,9 @@ class Rotation {
 
  private:
   Result<instrument::Spliced> splice(uint32_t pc, const Rate& rate) {
-    return c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pc}}, rate.one_in, rate.seed, counts_.full(), {}}, buffer_.layout());
+    return c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pc}}, rate.one_in, rate.seed, counts_.full(), {},
+                              instrument::ProbeKind::mem, sample_.select},
+                             buffer_.layout());
   }
 
   Status decode(const instrument::Spliced& spliced, uint32_t pc, trace::GradedTimes& times) {
@@ -207,7 +209,7 @@ class Rotation {
     out_.bytes += site_bytes_;
     out_.losses.merge(summary.losses);
     // Every execution of the instruction must have left its record: the block's own counter says how many.
-    if (spliced.map.layout.one_in == 1 && counts_.stable) {
+    if (spliced.map.layout.one_in == 1 && sample_.select.empty() && counts_.stable) {
       for (size_t b = 0; b < c_.splicer.blocks().size(); ++b) {
         const wire::Block& block = c_.splicer.blocks()[b];
         const uint32_t end = block.first_pc + block.instructions * trace::inst_bytes;
@@ -228,6 +230,7 @@ class Rotation {
   const ReplayOptions& options_;
   const replay::Resources& clean_;
   TraceBuffer& buffer_;
+  const Sample& sample_;
   PairRotation& out_;
   uint64_t site_bytes_ = 0;
 };
@@ -247,11 +250,11 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
   const std::vector<bool> waiting = c.splicer.waiting();
   // Loops that wait go round more or less often each time.
   if (std::find(waiting.begin(), waiting.end(), true) != waiting.end()) counts.stable = false;
-  std::vector<uint32_t> bytes = slot_bytes(c, counts, out.one_in, options.seed);
+  std::vector<uint32_t> bytes = slot_bytes(c, counts, {out.one_in, sample.seed.value_or(options.seed), sample.select});
   const uint32_t largest = c.splicer.largest_record(instrument::ProbeKind::pair);
   if (!counts.stable) bytes = room_for_more(std::move(bytes), largest);
   XT_TRY(const auto buffer, TraceBuffer::create(c.backend, bytes, largest, !counts.stable, {.headless = counts.stable}));
-  Rotation rotation(c, counts, options, clean, *buffer, out);
+  Rotation rotation(c, counts, options, clean, *buffer, sample, out);
   Progress progress("pair sites", sites.pcs.size(), !options.quiet);
   for (uint32_t pc : sites.pcs) {
     XT_TRY_STATUS(rotation.measure(pc));

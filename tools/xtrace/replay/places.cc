@@ -62,10 +62,10 @@ std::vector<std::string> words_of(const std::string& text) {
 }  // namespace
 
 struct Place::Node {
-  enum class Kind { all_of, any_of, none_of, op, cls, line, func, block, pc } kind = Kind::any_of;
+  enum class Kind { all_of, any_of, none_of, op, cls, line, func, block, pc, loop, loop_line, region } kind = Kind::any_of;
   std::vector<Node> of;
   std::string text;     // op, cls, func, line's file
-  Range range;          // line, block, pc
+  Range range;          // line, block, pc, loop, region
 
   bool holds(const PlaceFacts& f) const {
     const auto each = [&](const Node& n) { return n.holds(f); };
@@ -79,6 +79,9 @@ struct Place::Node {
       case Kind::func: return matches(text, f.function) || matches(text, f.function_text);
       case Kind::block: return range.has(f.block);
       case Kind::pc: return range.has(f.pc);
+      case Kind::loop: return f.loop && range.has(*f.loop);
+      case Kind::loop_line: return f.loop && matches(text, f.loop_file) && range.has(f.loop_line);
+      case Kind::region: return range.has(f.barriers_before);
     }
     return false;
   }
@@ -102,7 +105,8 @@ class Parser {
   tl::unexpected<Error> wrong(std::string_view expected) const {
     return with_hint(bad_input("--at: expected {}, found {}", expected,
                                at_ < words_.size() ? "'" + words_[at_] + "'" : std::string("the end")),
-                     "places are op:LDG* class:load line:file.cu:15-20 func:name block:3 pc:0x120-0x1ff, joined by and, or, not, ( )");
+                     "places are op:LDG* class:load line:file.cu:15-20 func:name block:3 pc:0x120-0x1ff loop:2 loop:file.cu:15 "
+                     "region:barrier:1, joined by and, or, not, ( )");
   }
   bool take(std::string_view word) {
     const bool found = at_ < words_.size() && words_[at_] == word;
@@ -145,19 +149,28 @@ class Parser {
     std::string value = colon == std::string::npos ? "" : word.substr(colon + 1);
     constexpr std::pair<std::string_view, Node::Kind> keys[] = {
         {"op", Node::Kind::op},     {"class", Node::Kind::cls},   {"line", Node::Kind::line},
-        {"func", Node::Kind::func}, {"block", Node::Kind::block}, {"pc", Node::Kind::pc}};
+        {"func", Node::Kind::func}, {"block", Node::Kind::block}, {"pc", Node::Kind::pc},
+        {"loop", Node::Kind::loop}, {"region", Node::Kind::region}};
     const auto* row = std::find_if(std::begin(keys), std::end(keys), [&](const auto& k) { return k.first == key; });
     if (row == std::end(keys) || value.empty()) return wrong("a place");
     Node node;
     node.kind = row->second;
-    if (node.kind == Node::Kind::block || node.kind == Node::Kind::pc) {
+    if (node.kind == Node::Kind::region) {
+      constexpr std::string_view barrier = "barrier:";
+      if (!value.starts_with(barrier)) return wrong("region:barrier:N");
+      value.erase(0, barrier.size());
+    }
+    if (node.kind == Node::Kind::loop && value.find(':') != std::string::npos) node.kind = Node::Kind::loop_line;
+    if (node.kind == Node::Kind::block || node.kind == Node::Kind::pc || node.kind == Node::Kind::loop ||
+        node.kind == Node::Kind::region) {
       const auto r = range(value);
       if (!r) return wrong("a number, or two with a - between them,");
       node.range = *r;
     } else {
-      if (const size_t at = value.rfind(':'); node.kind == Node::Kind::line && at != std::string::npos) {
+      const bool by_line = node.kind == Node::Kind::line || node.kind == Node::Kind::loop_line;
+      if (const size_t at = value.rfind(':'); by_line && at != std::string::npos) {
         const auto r = range(std::string_view(value).substr(at + 1));
-        if (!r) return wrong("line:FILE:N or line:FILE:N-M");
+        if (!r) return wrong(fmt::format("{0}:FILE:N or {0}:FILE:N-M", key));
         node.range = *r;
         value.resize(at);
       }

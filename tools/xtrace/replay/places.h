@@ -1,4 +1,4 @@
-// `--at`: which instructions inst, pair and mem look at.
+// `--at`: which instructions inst, pair, mem and the point probes look at.
 //
 //   expression := term { or term }      term := factor { and factor }      factor := not factor | ( expression ) | place
 //
@@ -8,9 +8,12 @@
 //   func:device_*                       function that holds the instruction, mangled or not
 //   block:3  block:3-7                  as in traces and tables
 //   pc:0x120  pc:0x120-0x1ff
+//   loop:2  loop:sgemm.cu:15            innermost loop of the instruction: by number (in order of code), by the line of its head
+//   region:barrier:1                    from the first BAR, which is not in it, to the second, in order of code; 0: up to the first
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +29,10 @@ struct PlaceFacts {
   std::string file;                        // "sgemm.cu"; empty: not known
   uint32_t line = 0;
   std::string function, function_text;     // mangled, demangled
+  std::optional<uint32_t> loop{};          // innermost loop; none: in no loop
+  std::string loop_file{};                 // of its head
+  uint32_t loop_line = 0;
+  uint32_t barriers_before = 0;            // in order of code
 };
 
 class Place {

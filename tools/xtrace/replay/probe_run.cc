@@ -115,6 +115,13 @@ Status compare_path(const LaunchContext& c, const wire::AddressMap& map, const C
   return {};
 }
 
+void compare_warps(const trace::DecodeSummary& summary, diff::SemanticEvidence& e) {
+  const uint64_t changed = summary.losses.count(trace::Loss::count_changed);
+  e.path = changed == 0 ? diff::PathMatch::equal : diff::PathMatch::differs;
+  e.path_text = changed == 0 ? fmt::format("as much as was counted in {} warps", summary.sampled_warps)
+                             : fmt::format("{} of {} warps wrote another number of bytes than was counted", changed, summary.sampled_warps);
+}
+
 void add_losses(const trace::LossCounts& losses, diff::SemanticEvidence& e) {
   e.lost = losses.count(trace::LossSeverity::lost);
   e.distrusted = losses.count(trace::LossSeverity::distrust);

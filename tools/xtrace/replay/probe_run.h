@@ -29,6 +29,8 @@ Status compare_now(LaunchContext& c, replay::ModuleHandle module, diff::Semantic
 // What `counted` (a counting replay of the same sample) and the trace say of each block.
 Status compare_path(const LaunchContext& c, const wire::AddressMap& map, const Counts& counts, std::span<const wire::BlockCount> traced,
                     diff::SemanticEvidence& e);
+// Where it is not known beforehand which warps are traced: each of them wrote as much as was counted of it.
+void compare_warps(const trace::DecodeSummary& summary, diff::SemanticEvidence& e);
 void add_losses(const trace::LossCounts& losses, diff::SemanticEvidence& e);
 diff::SpatialEvidence space_of(const LaunchContext& c, const instrument::SpliceReport& splice,
                                const replay::Resources& clean, const replay::Resources& probed, uint64_t trace_bytes);

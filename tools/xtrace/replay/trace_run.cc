@@ -165,14 +165,14 @@ trace::DeviceReader TraceBuffer::reader() {
 
 namespace {
 
-Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKind probe, uint32_t one_in, uint32_t seed,
-                                           const Counts& counts, bool compare, const replay::Resources& clean,
+Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKind probe, const Drawn& drawn, const Counts& counts, bool compare, const replay::Resources& clean,
                                            uint32_t index_bits) {
   auto run = std::make_unique<TraceRun>();
   run->kind = trace_kind(probe);
   const std::vector<uint32_t>& bytes =
       probe == instrument::ProbeKind::inst ? counts.inst_bytes : counts.block_bytes;
-  const instrument::Plan plan{probe, {}, one_in, seed, counts.full(), counts.executions()};
+  const instrument::Plan plan{probe, {}, drawn.one_in, drawn.seed, counts.full(), counts.executions(), instrument::ProbeKind::mem,
+                             drawn.select};
   const instrument::RecordForm form{index_bits, index_bits != 0 && probe == instrument::ProbeKind::block};
   for (const bool entry_in_head : {true, false}) {
     run->buffer.reset();
@@ -190,7 +190,7 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   if (index_bits != 0 && outlasts(us, index_bits)) {
     XT_TRY_STATUS(c.backend.unload(run->module));
     run->buffer.reset();
-    return run_with(c, probe, one_in, seed, counts, compare, clean, 0);
+    return run_with(c, probe, drawn, counts, compare, clean, 0);
   }
   if (compare) XT_TRY_STATUS(compare_now(c, run->module, run->semantics));
   add_clean_facts(c, run->semantics);
@@ -210,7 +210,10 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
                                      }));
   diff::SemanticEvidence& e = run->semantics;
   add_invariants(invariants.result(), e);
-  XT_TRY_STATUS(compare_path(c, run->map, counts, run->aggregate->blocks(), e));
+  if (drawn.select.sms.empty())
+    XT_TRY_STATUS(compare_path(c, run->map, counts, run->aggregate->blocks(), e));
+  else
+    compare_warps(run->summary, e);
   run->records = run->summary.records;
   run->losses = run->summary.losses;
   add_losses(run->losses, e);
@@ -221,11 +224,10 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
 
 }  // namespace
 
-Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::ProbeKind probe, uint32_t one_in,
-                                             uint32_t seed, const Counts& counts, bool compare,
+Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::ProbeKind probe, const Drawn& drawn, const Counts& counts, bool compare,
                                              const replay::Resources& clean) {
   const bool may_be_short = probe == instrument::ProbeKind::block || probe == instrument::ProbeKind::inst;
-  XT_TRY(auto run, run_with(c, probe, one_in, seed, counts, compare, clean, may_be_short ? short_index_bits(c, counts) : 0));
+  XT_TRY(auto run, run_with(c, probe, drawn, counts, compare, clean, may_be_short ? short_index_bits(c, counts) : 0));
   // Slots that hold what was counted, and no more, are no place for a warp that waits longer now.
   const bool another_path = run->semantics.path == diff::PathMatch::differs || run->semantics.path == diff::PathMatch::waited ||
                             run->semantics.lost != 0;
@@ -233,16 +235,16 @@ Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::Probe
   const std::vector<bool> waiting = c.splicer.waiting();
   const bool waits = std::find(waiting.begin(), waiting.end(), true) != waiting.end();
   if (!waits) {
-    XT_TRY(const bool varies, paths_vary(c, one_in, seed, counts));
+    XT_TRY(const bool varies, paths_vary(c, drawn, counts));
     if (!varies) return run;
   }
   XT_TRY_STATUS(c.backend.unload(run->module));
   run.reset();
   Counts unstable = counts;
   unstable.stable = false;
-  XT_TRY(run, run_with(c, probe, one_in, seed, unstable, compare, clean, 0));
+  XT_TRY(run, run_with(c, probe, drawn, unstable, compare, clean, 0));
   if (waits && run->semantics.path == diff::PathMatch::unstable) {
-    XT_TRY(const bool varies, paths_vary(c, one_in, seed, counts));
+    XT_TRY(const bool varies, paths_vary(c, drawn, counts));
     if (!varies) run->semantics.path = diff::PathMatch::differs;
   }
   return run;

@@ -58,8 +58,7 @@ struct TraceRun : ProbeRun {
 
 // Splices, loads, runs and decodes. `counts` are those of the same sample. Fails only where the run says nothing about
 // the probe (refused, no memory, the device is gone).
-Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::ProbeKind probe, uint32_t one_in,
-                                             uint32_t seed, const Counts& counts, bool compare,
+Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::ProbeKind probe, const Drawn& drawn, const Counts& counts, bool compare,
                                              const replay::Resources& clean);
 
 }  // namespace xtrace::cli

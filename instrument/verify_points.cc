@@ -1,0 +1,160 @@
+// value-recorded: the records of point probes, word by word, against what the map says they hold.
+#include <algorithm>
+#include <optional>
+
+#include "instrument/sass/print.h"
+#include "instrument/verify_state.h"
+
+namespace xtrace::instrument {
+namespace {
+
+using Kind = wire::Value::Kind;
+
+constexpr uint16_t stg_uniform = 0x1986;                               // STG [R.U32+UR+offset], R
+constexpr uint16_t vote = 0x806, mov_ur = 0x1c02, mov_imm = 0x802, cs2r = 0x805;
+constexpr BitRange data_field = bits(39, 32), lane_field = bits(31, 24), place_field = bits(63, 40), size_field = bits(75, 73);
+constexpr BitRange result_field = bits(23, 16), imm_field = bits(63, 32), special_field = bits(79, 72);
+constexpr BitRange vote_mode = bits(73, 72), vote_field = bits(90, 87);
+constexpr uint64_t no_register = 255, vote_any = 1, always = 7, clock_lo = 80, globaltimer_lo = 82;
+
+class Points {
+ public:
+  Points(SpliceView& v, const SpliceClaims& claims, Violations& out) : v_(v), claims_(claims), out_(out) {}
+
+  void run() {
+    const Copy& copy = v_.copies[0];
+    uint32_t from = 0;
+    for (uint32_t n = 0; n < claims_.points.size(); ++n) {
+      point_ = &claims_.points[n];
+      if (point_->record_bytes == 0) continue;
+      i_ = v_.old.index(point_->pc);
+      if (i_ >= v_.old.insts.size()) return fail(0, "no such instruction");
+      const auto behind = claims_.words_behind.find(point_->pc);
+      const uint32_t first = point_->after ? copy.at[i_] + 1 : copy.label[i_];
+      end_ = point_->after ? first + (behind == claims_.words_behind.end() ? 0 : behind->second) : copy.at[i_];
+      // Several records at one place follow each other, each up to where the cursor moves.
+      begin_ = std::max(first, std::min(from, end_));
+      if (n > 0 && (claims_.points[n - 1].pc != point_->pc || claims_.points[n - 1].after != point_->after)) begin_ = first;
+      const auto bump = find_bump();
+      if (!bump) {
+        fail(begin_, fmt::format("the cursor does not move by {} bytes", point_->record_bytes));
+        continue;
+      }
+      end_ = *bump;
+      check(n);
+      from = *bump + 1;
+    }
+  }
+
+ private:
+  void fail(uint32_t word, std::string what) {
+    out_.push_back({"value-recorded", v_.pc(word), where(v_.old, i_) + ": " + std::move(what)});
+  }
+  uint64_t field(uint32_t k, BitRange range) const { return get_bits(v_.words[k], range); }
+  bool is_store(uint32_t k) const { return v_.is_inserted(k) && sass::opcode13(v_.words[k]) == stg_uniform; }
+  static uint32_t words_of(uint64_t size) { return size == 6 ? 4 : size == 5 ? 2 : 1; }
+
+  // The word that moves the cursor, behind the record's last store: of a plain slot an addition of its size to the base of its
+  // stores, of a wrapping one whatever writes that register.
+  std::optional<uint32_t> find_bump() const {
+    constexpr uint16_t uiadd3_imm = 0x890;
+    sass::RegSet address;
+    for (uint32_t k = begin_; k < end_; ++k) {
+      if (is_store(k)) address = v_.effects[k].use.ur;
+      if (!v_.is_inserted(k) || (v_.effects[k].def.ur & address).none()) continue;
+      const bool adds = (sass::opcode13(v_.words[k]) & 0xfff) == uiadd3_imm;
+      if (adds && field(k, imm_field) != point_->record_bytes) return std::nullopt;
+      return k;
+    }
+    return std::nullopt;
+  }
+
+  void check(uint32_t n) {
+    word(0, [&](uint32_t k) {
+      return sass::opcode13(v_.words[k]) == mov_imm && field(k, imm_field) == wire::word0(wire::RecordKind::point, n);
+    });
+    word(4, [&](uint32_t k) { return votes(k, always); });
+    for (const wire::Value& value : point_->values) {
+      if (value.is_column()) column(value);
+      else if (value.kind == Kind::clock_before) word(value.place, [&](uint32_t k) { return reads(k, clock_lo); }, true);
+      else word(value.place, [&](uint32_t k) { return makes(k, value); });
+    }
+  }
+
+  bool votes(uint32_t k, uint64_t predicate) const {
+    return sass::opcode13(v_.words[k]) == vote && field(k, vote_mode) == vote_any && field(k, vote_field) == predicate;
+  }
+  bool reads(uint32_t k, uint64_t special) const {
+    return sass::opcode13(v_.words[k]) == cs2r && field(k, special_field) == special;
+  }
+  bool makes(uint32_t k, const wire::Value& value) const {
+    switch (value.kind) {
+      case Kind::clock: return reads(k, clock_lo);
+      case Kind::time: return reads(k, globaltimer_lo);
+      case Kind::clock_ready: {
+        const uint8_t sb = sass::get_control(v_.old.insts[i_].raw).write_barrier;
+        return reads(k, clock_lo) && (sb >= 6 || (sass::get_control(v_.words[k]).wait_mask >> sb & 1));
+      }
+      case Kind::lanes: return votes(k, value.index | (value.negated ? 8u : 0u));
+      case Kind::uniform: return sass::opcode13(v_.words[k]) == mov_ur && v_.effects[k].use.ur.test(value.index);
+      default: return false;
+    }
+  }
+
+  // The only store of the byte at `place` takes a register that `is_right` made last; `held`: in front of the instruction.
+  template <typename F>
+  void word(uint32_t place, F is_right, bool held = false) {
+    std::optional<uint32_t> store;
+    for (uint32_t k = begin_; k < end_; ++k) {
+      if (!is_store(k)) continue;
+      const auto at = static_cast<uint32_t>(field(k, place_field));
+      const bool columns = field(k, lane_field) != no_register;
+      const uint32_t bytes = columns ? wire::mem_line : 4 * words_of(field(k, size_field));
+      if (place < at || place >= at + bytes) continue;
+      if (store || columns) return fail(k, fmt::format("byte {} of the record is written again", place));
+      store = k;
+    }
+    if (!store) return fail(begin_, fmt::format("byte {} of the record is not written", place));
+    if (v_.effects[*store].guarded) return fail(*store, "not by all lanes");
+    const auto reg = static_cast<unsigned>(field(*store, data_field) + (place - field(*store, place_field)) / 4);
+    uint32_t k = *store;
+    const uint32_t first = held ? v_.copies[0].label[i_] : begin_;
+    while (k > first) {
+      --k;
+      if (!v_.effects[k].def.gpr.test(reg)) continue;
+      if (!v_.is_inserted(k) || v_.effects[k].guarded || !is_right(k) || (held && k >= v_.copies[0].at[i_]))
+        fail(k, fmt::format("{} makes byte {} of the record", text(k), place));
+      return;
+    }
+    fail(*store, fmt::format("nothing here makes byte {} of the record", place));
+  }
+
+  void column(const wire::Value& value) {
+    bool found = false;
+    for (uint32_t k = begin_; k < end_; ++k) {
+      if (v_.effects[k].def.gpr.test(value.index)) return fail(k, fmt::format("{} changes what is recorded", text(k)));
+      if (!is_store(k) || field(k, lane_field) == no_register || field(k, place_field) != value.place) continue;
+      if (found) return fail(k, fmt::format("byte {} of the record is written again", value.place));
+      if (field(k, data_field) != value.index || v_.effects[k].guarded || words_of(field(k, size_field)) != 1)
+        return fail(k, fmt::format("{} stands where R{} should", text(k), value.index));
+      found = true;
+      v_.address_store[k] = true;
+    }
+    if (!found) fail(begin_, fmt::format("R{} is not stored", value.index));
+  }
+
+  std::string text(uint32_t word) const { return sass::print(*v_.old.arch, v_.words[word], v_.pc(word)); }
+
+  SpliceView& v_;
+  const SpliceClaims& claims_;
+  Violations& out_;
+  const wire::Point* point_ = nullptr;
+  InstIndex i_ = 0;
+  uint32_t begin_ = 0, end_ = 0;   // words of the record
+};
+
+}  // namespace
+
+void check_points(SpliceView& v, const SpliceClaims& claims, Violations& out) { Points(v, claims, out).run(); }
+
+}  // namespace xtrace::instrument

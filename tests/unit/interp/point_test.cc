@@ -1,0 +1,388 @@
+// Point probes on the interpreter: every event, with the lanes and the values in it, is what the interpreter saw of the
+// original kernel by itself; and counting replays say exactly how much each warp writes.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "instrument/instrument.h"
+#include "instrument/slot_plan.h"
+#include "replay/interp/interp_backend.h"
+#include "tests/unit/interp/recordings.h"
+#include "trace/plain_slots.h"
+#include "trace/point_analysis.h"
+#include "trace/trace_file.h"
+
+namespace xtrace::interp_test {
+namespace {
+
+using instrument::ProbeKind;
+using Kind = wire::Value::Kind;
+
+constexpr ProbeKind point_probes[] = {ProbeKind::branch, ProbeKind::reg,     ProbeKind::sync,
+                                      ProbeKind::range,  ProbeKind::latency, ProbeKind::custom};
+constexpr uint32_t seed = 7;
+
+// An event without its clocks.
+struct Event {
+  uint32_t point = 0, active = 0;
+  std::vector<uint64_t> values;   // scalars; of columns those of the active lanes
+  bool operator==(const Event&) const = default;
+  std::string text(const std::vector<wire::Point>& points) const {
+    std::string s = fmt::format("point {} {} {:#x} lanes {:#x}:", point, points[point].after ? "behind" : "before",
+                                points[point].pc, active);
+    for (size_t k = 0; k < values.size() && k < 8; ++k) s += fmt::format(" {:#x}", values[k]);
+    return s;
+  }
+};
+using Events = std::map<uint32_t, std::vector<Event>>;   // by warp
+
+bool timeless(const wire::Value& v) { return !v.is_clock() && v.kind != Kind::time; }
+
+class PointWitness final : public replay::interp::WitnessSink {
+ public:
+  explicit PointWitness(const std::vector<wire::Point>& points) : points_(points) {
+    for (uint32_t k = 0; k < points.size(); ++k) (points[k].after ? behind_ : before_)[points[k].pc].push_back(k);
+  }
+  void executed(uint32_t, uint32_t, uint32_t, uint32_t) override {}
+  bool reads_registers() const override { return true; }
+  void before(uint32_t warp, uint32_t pc, uint32_t active, const replay::interp::RegisterView& view) override {
+    auto& last = last_.try_emplace(warp, Lanes{}).first->second;
+    // Lanes that come from the instruction in front of this one have fallen through.
+    bool fell = pc >= 16;
+    for (uint32_t m = active; m != 0; m &= m - 1) fell &= last[static_cast<unsigned>(std::countr_zero(m))] == pc - 16;
+    if (const auto at = behind_.find(pc - 16); fell && at != behind_.end()) record(warp, at->second, active, view);
+    if (const auto at = before_.find(pc); at != before_.end()) record(warp, at->second, active, view);
+    for (uint32_t m = active; m != 0; m &= m - 1) last[static_cast<unsigned>(std::countr_zero(m))] = pc;
+  }
+  Events events;
+
+ private:
+  using Lanes = std::array<uint32_t, 32>;
+
+  void record(uint32_t warp, const std::vector<uint32_t>& numbers, uint32_t active, const replay::interp::RegisterView& view) {
+    for (uint32_t k : numbers) {
+      Event e{k, active, {}};
+      for (const wire::Value& v : points_[k].values) {
+        if (v.kind == Kind::uniform) e.values.push_back(view.uniform(v.index));
+        if (v.kind == Kind::lanes) e.values.push_back((view.predicate(v.index) ^ (v.negated ? ~0u : 0u)) & active);
+        if (v.is_column())
+          for (uint32_t m = active; m != 0; m &= m - 1)
+            e.values.push_back(view.vector(v.index, static_cast<unsigned>(std::countr_zero(m))));
+      }
+      events[warp].push_back(std::move(e));
+    }
+  }
+
+  const std::vector<wire::Point>& points_;
+  std::map<uint32_t, std::vector<uint32_t>> before_, behind_;   // by pc
+  std::map<uint32_t, Lanes> last_;                              // by warp: pc that each lane executed last
+};
+
+class Collector final : public trace::PointVisitor {
+ public:
+  explicit Collector(const std::vector<wire::Point>& points) : points_(points) {}
+  Status begin(const trace::PointWarp& w) override {
+    warp_ = w.warp;
+    return {};
+  }
+  Status event(const trace::PointEvent& e) override {
+    Event out{e.point, e.active, {}};
+    size_t scalar = 0, column = 0;
+    for (const wire::Value& v : points_[e.point].values) {
+      if (v.is_column()) {
+        for (uint32_t m = e.active; m != 0; m &= m - 1)
+          out.values.push_back(e.columns[column][static_cast<unsigned>(std::countr_zero(m))]);
+        ++column;
+        continue;
+      }
+      const uint64_t value = e.scalars[scalar++];
+      if (timeless(v)) out.values.push_back(value);
+    }
+    events[warp_].push_back(std::move(out));
+    return {};
+  }
+  Status end(const trace::PointWarp&) override { return {}; }
+  Events events;
+
+ private:
+  const std::vector<wire::Point>& points_;
+  uint32_t warp_ = 0;
+};
+
+std::string first_difference(const Events& found, const Events& expected, const std::vector<wire::Point>& points) {
+  for (const auto& [warp, events] : expected) {
+    const auto f = found.find(warp);
+    if (f == found.end()) return fmt::format("warp {} is missing", warp);
+    for (size_t k = 0; k < events.size(); ++k) {
+      if (k >= f->second.size()) return fmt::format("warp {} ends after {} of {} events", warp, k, events.size());
+      if (!(f->second[k] == events[k]))
+        return fmt::format("warp {} event {}: {}; the witness saw {}", warp, k, f->second[k].text(points), events[k].text(points));
+    }
+  }
+  return "more than the witness saw";
+}
+
+// A register may hold a return address: in the spliced kernel it is where that went.
+void translate_code_offsets(Events& found, const Events& expected, const wire::AddressMap& map) {
+  const auto original = [&](uint64_t pc) -> uint64_t {
+    for (uint64_t word = pc / 16; pc % 16 == 0 && word < map.original_of_new.size(); ++word)
+      if (map.original_of_new[word] != wire::AddressMap::inserted) return map.original_of_new[word];
+    return pc;
+  };
+  for (auto& [warp, events] : found) {
+    const auto e = expected.find(warp);
+    for (size_t k = 0; e != expected.end() && k < events.size() && k < e->second.size(); ++k) {
+      const std::vector<uint64_t>& want = e->second[k].values;
+      for (size_t n = 0; n < want.size() && n < events[k].values.size(); ++n)
+        if (uint64_t& v = events[k].values[n]; v != want[n] && want[n] != 0 && original(v) == want[n]) v = want[n];
+    }
+  }
+}
+
+// Kernels that leave no register free where a probe needs one, at the price of occupancy or at all.
+const std::map<std::string, std::set<ProbeKind>> refusals = {
+    {"many_registers", {ProbeKind::reg, ProbeKind::latency, ProbeKind::custom}},
+    {"launch_bounds", {ProbeKind::reg, ProbeKind::range, ProbeKind::latency, ProbeKind::custom}},
+};
+
+class PointTrace : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    launch = recorded_launch(GetParam());
+    const bundle::LaunchRecord& r = launch.record;
+    backend = replay::make_interp_backend();
+    ASSERT_TRUE(backend->prepare(launch));
+    auto made = instrument::Splicer::create(launch.code, r.kernel, {r.grid, r.block, r.cluster, r.dynamic_shared_bytes});
+    ASSERT_TRUE(made) << made.error().to_string();
+    splicer = made->asked(asked(*made));
+    warps = static_cast<uint32_t>(r.grid.count()) * splicer->warps_per_cta();
+  }
+
+  // Registers that the kernel mentions, low ones and high ones; everywhere, on both sides where that can be.
+  static instrument::Asked asked(const instrument::Splicer& s) {
+    std::vector<wire::Value> values;
+    const auto take = [&](Kind kind, std::initializer_list<uint8_t> indices, size_t most) {
+      for (uint8_t index : indices) {
+        instrument::Asked one;
+        one.reg.push_back({{}, {{kind, index}}, {}, {}});
+        if (most != 0 && s.asked(one).points(ProbeKind::reg)) {
+          values.push_back({kind, index});
+          --most;
+        }
+      }
+    };
+    take(Kind::vector, {0, 5, 9, 2}, 2);
+    take(Kind::uniform, {4, 6}, 1);
+    take(Kind::lanes, {0, 1}, 1);
+    if (!values.empty() && values.back().kind == Kind::lanes) values.back().negated = true;
+    instrument::Places falls(s.section_instructions(), false), third = falls, middle = falls;
+    const auto all = s.instructions();
+    for (size_t n = 0; n < all.size(); ++n) {
+      const uint32_t i = all[n].pc.value / 16;
+      falls[i] = !all[n].branches;
+      third[i] = falls[i] && n % 3 == 1;
+      middle[i] = n >= all.size() / 4 && n < all.size() / 2;
+    }
+    instrument::Asked out;
+    out.reg.push_back({{}, values, {}, {}});
+    out.custom.push_back({third, {}, values, {}});
+    out.custom.push_back({third, {{Kind::clock}, {Kind::time}}, {{Kind::clock}}, {}});
+    out.range.push_back({middle, {}, {}, "middle"});
+    return out;
+  }
+
+  void run(ByteView cubin, replay::interp::WitnessSink* sink) {
+    backend->set_witness(sink);
+    const auto module = backend->load(cubin);
+    ASSERT_TRUE(module) << module.error().to_string();
+    ASSERT_TRUE(backend->restore(*module, replay::RestoreScope::all));
+    const auto outcome = backend->run(*module);
+    ASSERT_TRUE(outcome) << outcome.error().to_string();
+    ASSERT_TRUE(outcome->completed) << outcome->failure;
+    const auto regions = backend->read_regions(*module);
+    ASSERT_TRUE(regions);
+    for (size_t i = 0; i < regions->size(); ++i) EXPECT_TRUE((*regions)[i] == launch.after[i]) << "region " << i;
+    ASSERT_TRUE(backend->unload(*module));
+    backend->set_witness(nullptr);
+  }
+
+  // What the probe would write, by warp, as counted on the spliced kernel.
+  void count(const instrument::Splicer& s, ProbeKind probe, uint32_t one_in, const wire::Selection& select,
+             std::vector<uint32_t>& bytes) {
+    instrument::SlotPlan plan = instrument::plan_counters(warps, static_cast<uint32_t>(s.blocks().size()));
+    const auto buffer = backend->allocate(plan.total_bytes, "counters");
+    ASSERT_TRUE(buffer);
+    instrument::place(plan, buffer->value);
+    instrument::Plan counting;
+    counting.probe = ProbeKind::count;
+    counting.counted = probe;
+    counting.one_in = one_in;
+    counting.seed = seed;
+    counting.select = {select.ctas, select.warps, {}};
+    const auto spliced = s.splice(counting, plan.layout);
+    ASSERT_TRUE(spliced) << spliced.error().to_string();
+    ASSERT_NO_FATAL_FAILURE(run(spliced->cubin, nullptr));
+    const auto headers = backend->read(DevPtr{plan.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));
+    ASSERT_TRUE(headers);
+    for (uint32_t w = 0; w < warps; ++w) bytes.push_back(read_at<wire::WarpHeader>(*headers, w * sizeof(wire::WarpHeader), "header")->sm);
+    ASSERT_TRUE(backend->release(*buffer));
+  }
+
+  // One replay. `seen`: what the original kernel does at the points, all of them.
+  void replay(ProbeKind probe, uint32_t one_in, instrument::Sites sites, bool wraps, const std::vector<wire::Point>& points,
+              const Events& seen, const wire::Selection& select = {}) {
+    SCOPED_TRACE(fmt::format("{} cta 1/{} sites {}/{}{}", instrument::probe_info(probe).name, one_in, sites.part, sites.one_in,
+                             wraps ? " wrapping" : ""));
+    const instrument::Splicer s = splicer->sparse(sites);
+    const auto present = s.points(probe);
+    ASSERT_TRUE(present);
+    Events expected;
+    std::vector<uint32_t> expected_bytes(warps, 0);
+    for (const auto& [warp, events] : seen) {
+      wire::SlotLayout sample;
+      sample.one_in = one_in;
+      sample.seed = seed;
+      sample.select = select;
+      sample.warps_per_cta = s.warps_per_cta();
+      if (!sample.is_sampled(warp)) continue;
+      for (const Event& e : events) {
+        if ((*present)[e.point].record_bytes == 0) continue;
+        const uint32_t sm = warp / s.warps_per_cta() % backend->info().sm_count;   // as the interpreter places CTAs
+        if (wire::Selection::has(select.sms, sm)) expected[warp].push_back(e);
+        expected_bytes[warp] += (*present)[e.point].record_bytes;
+      }
+    }
+    std::vector<uint32_t> bytes;
+    ASSERT_NO_FATAL_FAILURE(count(s, probe, one_in, select, bytes));
+    EXPECT_EQ(bytes, expected_bytes);
+
+    uint32_t largest = 16;
+    bool lines = false;
+    for (const wire::Point& p : *present) {
+      largest = std::max(largest, p.record_bytes);
+      lines |= std::any_of(p.values.begin(), p.values.end(), [](const auto& v) { return v.is_column(); });
+    }
+    if (wraps && lines) return;
+    instrument::RecordForm form;
+    form.lines = lines;
+    instrument::SlotPlan slots = instrument::plan_slots(bytes, largest, wraps, form, uint64_t{1} << 30);
+    const auto buffer = backend->allocate(slots.total_bytes, "records");
+    ASSERT_TRUE(buffer);
+    instrument::place(slots, buffer->value);
+    if (slots.layout.table != 0) {
+      ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries))));
+    }
+    instrument::Plan plan;
+    plan.probe = probe;
+    plan.one_in = one_in;
+    plan.seed = seed;
+    plan.select = select;
+    const auto spliced = s.splice(plan, slots.layout);
+    if (!spliced && spliced.error().kind == ErrorKind::unsupported && spliced.error().message.starts_with("no register is free")) {
+      refused.insert(probe);
+      ASSERT_TRUE(backend->release(*buffer));
+      return;
+    }
+    ASSERT_TRUE(spliced) << spliced.error().to_string();
+    ASSERT_NO_FATAL_FAILURE(run(spliced->cubin, nullptr));
+
+    Bytes piece;
+    const trace::DeviceReader read = [&](uint64_t address, uint64_t size) -> Result<ByteView> {
+      XT_TRY(piece, backend->read(DevPtr{address}, size));
+      return ByteView(piece);
+    };
+    std::vector<wire::WarpHeader> starts(warps);
+    if (wraps) {
+      const auto headers = backend->read(DevPtr{slots.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));
+      ASSERT_TRUE(headers);
+      std::memcpy(starts.data(), headers->data(), headers->size());
+    } else {
+      auto heads = trace::warp_starts(spliced->map, read, slots.entries);
+      ASSERT_TRUE(heads) << heads.error().to_string();
+      starts = std::move(*heads);
+    }
+    const std::vector<uint64_t> counted(bytes.begin(), bytes.end());
+    Collector found(points);
+    const auto summary = trace::decode_points(spliced->map, starts, read, slots.entries, counted, sites.part, found);
+    ASSERT_TRUE(summary) << summary.error().to_string();
+    EXPECT_TRUE(summary->losses.none());
+    EXPECT_EQ(summary->losses.count(trace::Loss::count_changed), 0u);
+    translate_code_offsets(found.events, expected, spliced->map);
+    EXPECT_TRUE(found.events == expected) << first_difference(found.events, expected, points);
+
+    // Its times can be, and the file gives everything back.
+    trace::PointAnalysis analysis(spliced->map, {});
+    ASSERT_TRUE(trace::decode_points(spliced->map, starts, read, slots.entries, counted, sites.part, analysis));
+    EXPECT_EQ(analysis.impossible(), 0u) << analysis.first_impossible();
+    const auto path = std::filesystem::temp_directory_path() / fmt::format("xtrace-points-{}-{}.xtrace", GetParam(), getpid());
+    trace::TraceMeta meta;
+    meta.kind = trace::TraceKind::point;
+    meta.map = spliced->map;
+    {
+      const auto file = trace::TraceFileWriter::create(path, meta);
+      ASSERT_TRUE(file) << file.error().to_string();
+      ASSERT_TRUE(trace::decode_points(spliced->map, starts, read, slots.entries, counted, sites.part, (*file)->points()));
+      ASSERT_TRUE((*file)->finish(*summary));
+    }
+    const auto reader = trace::TraceFileReader::open(path);
+    ASSERT_TRUE(reader) << reader.error().to_string();
+    Collector reread((*reader)->meta().map.points);
+    for (;;) {
+      const auto more = (*reader)->next(reread);
+      ASSERT_TRUE(more) << more.error().to_string();
+      if (!*more) break;
+    }
+    translate_code_offsets(reread.events, expected, spliced->map);
+    EXPECT_TRUE(reread.events == expected) << first_difference(reread.events, expected, points);
+    std::filesystem::remove(path);
+    ASSERT_TRUE(backend->release(*buffer));
+    ++replayed;
+  }
+
+  void check(ProbeKind probe) {
+    const auto points = splicer->points(probe);
+    if (!points) {
+      EXPECT_EQ(points.error().kind, ErrorKind::unsupported) << points.error().to_string();
+      return;
+    }
+    PointWitness witness(*points);
+    ASSERT_NO_FATAL_FAILURE(run(launch.code, &witness));
+    ASSERT_NO_FATAL_FAILURE(replay(probe, 1, {}, false, *points, witness.events));
+    ASSERT_NO_FATAL_FAILURE(replay(probe, 1, {}, true, *points, witness.events));
+    ASSERT_NO_FATAL_FAILURE(replay(probe, 4, {}, false, *points, witness.events));
+    if (probe == ProbeKind::branch) {
+      const std::vector<wire::Selection> selections = {
+          {{{0, 0}, {2, 3}, {9, 9}}, {}, {}}, {{}, {{0, 0}, {3, 5}}, {}}, {{}, {}, {{0, 2}, {5, 5}}}, {{{0, 7}}, {{1, 2}}, {{0, 3}}}};
+      for (const wire::Selection& select : selections)
+        for (bool wraps : {false, true})
+          ASSERT_NO_FATAL_FAILURE(replay(probe, wraps ? 2 : 1, {}, wraps, *points, witness.events, select));
+    }
+    // Two of eight parts where all would take minutes.
+    const bool dense = probe == ProbeKind::reg || probe == ProbeKind::latency || probe == ProbeKind::custom;
+    for (uint32_t part = 0; part < 8; part += dense ? 5 : 1)
+      ASSERT_NO_FATAL_FAILURE(replay(probe, 1, {8, part}, false, *points, witness.events));
+  }
+
+  replay::LaunchImage launch;
+  std::unique_ptr<replay::InterpBackend> backend;
+  std::optional<instrument::Splicer> splicer;
+  uint32_t warps = 0, replayed = 0;
+  std::set<ProbeKind> refused;
+};
+
+TEST_P(PointTrace, IsTheWitness) {
+  for (ProbeKind probe : point_probes) ASSERT_NO_FATAL_FAILURE(check(probe));
+  EXPECT_GT(replayed, 0u);
+  EXPECT_EQ(refused, refusals.contains(GetParam()) ? refusals.at(GetParam()) : std::set<ProbeKind>{});
+}
+
+std::vector<std::string> spliced_kernels() {
+  std::vector<std::string> names = recorded_kernels();
+  std::erase(names, "function_pointers");   // refused under every probe (splice_test.cc)
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, PointTrace, testing::ValuesIn(spliced_kernels()), [](const auto& p) { return p.param; });
+
+}  // namespace
+}  // namespace xtrace::interp_test

@@ -1,0 +1,14 @@
+// Which instructions of a kernel a place means.
+#pragma once
+
+#include "instrument/instrument.h"
+#include "replay/session.h"
+#include "tools/xtrace/replay/asked.h"
+
+namespace xtrace::cli {
+
+instrument::Places places_of(const instrument::Splicer& splicer, const replay::LaunchImage& launch, const Place& place);
+// What reg, custom and range record on this kernel. unsupported: a place where there is no instruction.
+Result<instrument::Asked> resolve(const AskedTexts& asked, const instrument::Splicer& splicer, const replay::LaunchImage& launch);
+
+}  // namespace xtrace::cli

@@ -1,0 +1,34 @@
+// A point probe: what happens at some points of the kernel, in one replay or in several sparse ones.
+#pragma once
+
+#include "tools/xtrace/replay/emit.h"
+#include "tools/xtrace/replay/trace_run.h"
+#include "trace/point_analysis.h"
+
+namespace xtrace::cli {
+
+struct PointRun : ProbeRun {
+  struct Part {                             // a replay
+    std::unique_ptr<TraceBuffer> buffer;
+    instrument::Spliced spliced;
+    replay::ModuleHandle module = 0;
+    uint32_t number = 0;
+    uint64_t records = 0;
+    bool varies = false;                    // takes other paths each time, or waits for others
+  };
+  BufferImage image() const override { return parts.front().buffer->image(); }
+  instrument::ProbeKind probe{};
+  std::vector<Part> parts;                  // more than one: sparse sites, rotated
+  wire::AddressMap map;                     // of all parts together
+  std::optional<trace::PointAnalysis> analysis;
+  std::vector<std::string> names;           // of regions
+};
+
+// Counts for itself. `rotate`: all parts of sparse sites, one after the other; else the first alone.
+Result<std::unique_ptr<ProbeRun>> run_points(LaunchContext& c, instrument::ProbeKind probe, const Sample& sample, const Drawn& drawn,
+                                             bool rotate, bool compare, const replay::Resources& clean);
+
+// The trace file, the timeline of what has begin and end (one replay), and the table. Runs the probe once more.
+Status emit_points(const EmitContext& e, PointRun& run, diff::ConfigReport& config);
+
+}  // namespace xtrace::cli
