@@ -68,7 +68,8 @@ TEST(Values, FrameAgreesWithDirectExecution) {
     EXPECT_EQ(m.digest, digest(direct.states)) << text(w);
     EXPECT_EQ(contradiction(w, m), "") << text(w);
   }
-  EXPECT_EQ(tried.size(), 8u);  // not handle, local_uniform (not modelled), barrier (not compared), and what only the frame executes
+  // Not handle and local_uniform (not modelled), barrier (not compared), and what only the frame executes.
+  EXPECT_EQ(tried.size(), 8u);
 }
 
 // What the frame adds for control flow: which lanes come to the pad, and which end.
