@@ -62,6 +62,9 @@ std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const s
     if (next.empty() ? !ends : next[0] == s || implied[next[0]]) continue;
     const bool clear = std::all_of(predecessors[s].begin(), predecessors[s].end(), [&](uint32_t p) {
       const std::vector<uint32_t>& to = blocks.successors[p];
+      // Where lanes wait for each other, those of several executions of `p` may go on as one.
+      const sass::Effects& end = code.insts[blocks.blocks[p].last()].fx;
+      if (end.flow == sass::Flow::next && end.may_switch_path) return false;
       return !implied[p] && (next.empty() || !contains(to, next[0])) && !(ends && may_end(code, blocks.blocks[p])) &&
              std::none_of(to.begin(), to.end(), [&](uint32_t b) {
                return implied[b] && (blocks.successors[b] == next || (ends && may_end(code, blocks.blocks[b])));

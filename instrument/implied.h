@@ -1,5 +1,5 @@
 // Blocks that need no record because the records around them tell of every execution: P -> S -> C, where no lane can get from P
-// to C, or to the end of the warp, but through S. A lane whose record of P is followed by one of C was in S. What such a block
+// to C, or to the end of the warp, but through S, and P does not end where lanes wait for each other. A lane whose record of P is followed by one of C was in S. What such a block
 // lacks is a clock of its own: only blocks of at most two instructions that wait for nothing.
 #pragma once
 

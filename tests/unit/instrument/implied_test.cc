@@ -69,6 +69,20 @@ TEST(Implied, WhatComesNextTellsTheWay) {
   EXPECT_GE(found, 30u);
 }
 
+// Lanes that came to a BSYNC one after the other execute what stands behind it together: how often, no record around it tells.
+TEST(Implied, NotBehindAPlaceWhereLanesMeet) {
+  size_t meetings = 0;
+  for (const Graph& g : graphs()) {
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false), {});
+    for (uint32_t p = 0; p < implied.size(); ++p) {
+      if (g.code.insts[g.blocks.blocks[p].last()].fx.mnemonic != "BSYNC") continue;
+      ++meetings;
+      for (uint32_t s : g.blocks.successors[p]) EXPECT_FALSE(implied[s]) << g.code.kernel << " B" << s << " behind B" << p;
+    }
+  }
+  EXPECT_GE(meetings, 30u);
+}
+
 TEST(Implied, BlocksThatAreToBeRecordedAre) {
   for (const Graph& g : graphs()) {
     const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), true), {});
