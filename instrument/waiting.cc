@@ -94,6 +94,7 @@ struct Loop {
 bool observes_others(const Code& code, InstIndex i) {
   const Effects& fx = code.insts[i].fx;
   if (fx.kind == MemKind::atomic || fx.mnemonic == "SYNCS.PHASECHK") return true;
+  if (fx.changes_register_limit) return true;   // .TRY_ALLOC: its predicate says whether others have given registers back
   if (fx.kind != MemKind::load || fx.space == MemSpace::constant) return false;
   return sass::print(*code.arch, code.insts[i].raw, code.pc(i)).find(".STRONG") != std::string::npos;
 }
@@ -111,45 +112,80 @@ bool stores(const Effects& fx) {
 
 bool leaves(const Effects& fx) { return fx.flow == sass::Flow::call_relative || fx.flow == sass::Flow::call_other || fx.flow == sass::Flow::ret; }
 
-bool meet(const sass::RegEffects& def, const sass::RegEffects& use) {
-  return (def.gpr & use.gpr).any() || (def.ur & use.ur).any() || (def.pred & use.pred) != 0 || (def.upred & use.upred) != 0;
-}
-bool same(const sass::RegEffects& a, const sass::RegEffects& b) {
-  return a.gpr == b.gpr && a.ur == b.ur && a.pred == b.pred && a.upred == b.upred;
-}
+// Registers of the kinds that carry a decision.
 void join(sass::RegEffects& into, const sass::RegEffects& more) {
   into.gpr |= more.gpr;
   into.ur |= more.ur;
   into.pred |= more.pred;
   into.upred |= more.upred;
 }
+void remove(sass::RegEffects& from, const sass::RegEffects& which) {
+  from.gpr &= ~which.gpr;
+  from.ur &= ~which.ur;
+  from.pred = static_cast<sass::PredSet>(from.pred & ~which.pred);
+  from.upred = static_cast<sass::PredSet>(from.upred & ~which.upred);
+}
+bool meet(const sass::RegEffects& a, const sass::RegEffects& b) {
+  return (a.gpr & b.gpr).any() || (a.ur & b.ur).any() || (a.pred & b.pred) != 0 || (a.upred & b.upred) != 0;
+}
+bool same(const sass::RegEffects& a, const sass::RegEffects& b) {
+  return a.gpr == b.gpr && a.ur == b.ur && a.pred == b.pred && a.upred == b.upred;
+}
 
-// Whether an observation decides when the loop ends: what leads to the conditions of its branches, in whatever order.
-bool waits(const Code& code, const Blocks& blocks, const Loop& loop) {
-  bool observed = false;
-  sass::RegEffects decides;
-  for (uint32_t b : loop.blocks) {
-    const ProbeBlock& block = blocks.blocks[b];
-    for (InstIndex i = block.first; i <= block.last(); ++i) {
-      const Effects& fx = code.insts[i].fx;
-      if (stores(fx) || leaves(fx)) return false;
-      observed = observed || observes_others(code, i);
-    }
-    const bool ends = std::any_of(blocks.successors[b].begin(), blocks.successors[b].end(),
-                                  [&](uint32_t s) { return !loop.contains[s]; });
-    if (ends) join(decides, code.insts[block.last()].fx.use);
-  }
-  if (!observed) return false;
-  for (sass::RegEffects before = decides;; before = decides) {
-    for (uint32_t b : loop.blocks)
-      for (InstIndex i = blocks.blocks[b].first; i <= blocks.blocks[b].last(); ++i) {
-        const Effects& fx = code.insts[i].fx;
-        if (!meet(fx.def, decides)) continue;
-        if (observes_others(code, i)) return true;
-        join(decides, fx.use);
+// Whether an observation decides when the loop ends: followed backwards, from the conditions of the branches that leave it
+// through what their registers were made of, block by block until nothing is added.
+class Decision {
+ public:
+  Decision(const Code& code, const Blocks& blocks, const Loop& loop) : code_(code), blocks_(blocks), loop_(loop) {}
+
+  bool depends_on_others() {
+    std::vector<sass::RegEffects> at_head(blocks_.blocks.size());
+    for (bool more = true; more;) {
+      more = false;
+      for (uint32_t b : loop_.blocks) {
+        sass::RegEffects decides = at_end(b, at_head);
+        if (through(blocks_.blocks[b], decides)) return true;
+        if (same(decides, at_head[b])) continue;
+        at_head[b] = decides;
+        more = true;
       }
-    if (same(before, decides)) return false;
+    }
+    return false;
   }
+
+ private:
+  sass::RegEffects at_end(uint32_t b, const std::vector<sass::RegEffects>& at_head) const {
+    sass::RegEffects decides;
+    for (uint32_t s : blocks_.successors[b]) {
+      if (loop_.contains[s])
+        join(decides, at_head[s]);
+      else
+        join(decides, code_.insts[blocks_.blocks[b].last()].fx.use);
+    }
+    return decides;
+  }
+  // From the end of the block to its head. True: others decide.
+  bool through(const ProbeBlock& block, sass::RegEffects& decides) const {
+    for (InstIndex i = block.last() + 1; i-- > block.first;) {
+      const Effects& fx = code_.insts[i].fx;
+      if (!meet(fx.def, decides)) continue;
+      if (observes_others(code_, i)) return true;
+      if (!fx.guarded && fx.exact) remove(decides, fx.def);
+      join(decides, fx.use);
+    }
+    return false;
+  }
+
+  const Code& code_;
+  const Blocks& blocks_;
+  const Loop& loop_;
+};
+
+bool waits(const Code& code, const Blocks& blocks, const Loop& loop) {
+  for (uint32_t b : loop.blocks)
+    for (InstIndex i = blocks.blocks[b].first; i <= blocks.blocks[b].last(); ++i)
+      if (stores(code.insts[i].fx) || leaves(code.insts[i].fx)) return false;
+  return Decision(code, blocks, loop).depends_on_others();
 }
 
 }  // namespace

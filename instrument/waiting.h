@@ -9,7 +9,7 @@
 namespace xtrace::instrument {
 
 // By block: it lies in a loop whose end depends on what others did (a barrier in shared memory tried, a load that is ordered, the
-// result of an atomic), and that stores nothing but by such atomics.
+// result of an atomic, registers asked for), and that stores nothing but by such atomics.
 std::vector<bool> waiting_blocks(const Code& code, const Blocks& blocks);
 
 }  // namespace xtrace::instrument

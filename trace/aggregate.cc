@@ -127,10 +127,11 @@ void GradedTimes::add(const wire::AddressMap& map, const WarpTrace& trace) {
     return samples_[{map.sites[site].pc, std::max(1u, map.layout.one_in)}];
   };
   // What the probe itself adds: a clock read, and for edges the code that stores the first clock ahead of the
-  // branch.
+  // branch. Part of that may pass while the instruction stalls, and its stall count is known.
   auto interval = [&](uint32_t site, uint64_t from, uint64_t to) {
-    const uint64_t d = to - from, own = clock_read_cycles + map.sites[site].overhead_cycles;
-    return d > own ? d - own : 0;
+    const wire::Site& s = map.sites[site];
+    const uint64_t d = to - from, own = clock_read_cycles + s.overhead_cycles;
+    return std::max<uint64_t>(d > own ? d - own : 0, s.least_cycles);
   };
   size_t gap = 0;
   auto abandon = [&] {

@@ -77,7 +77,8 @@ Result<CountComparison> compare_counts(const wire::AddressMap& map,
                                        const std::vector<bool>& waiting = {});
 
 // From pair traces, any number of them (other sites, other sampling rates): the time of single instructions
-// with nothing else in the kernel. clock_read_cycles and Site::overhead_cycles are subtracted.
+// with nothing else in the kernel. clock_read_cycles and Site::overhead_cycles are subtracted, down to
+// Site::least_cycles.
 class GradedTimes {
  public:
   struct Key {

@@ -60,6 +60,7 @@ void encode_map(std::string& out, const wire::AddressMap& map) {
     put_varint(out, s.pc);
     put_varint(out, s.edge);
     put_varint(out, s.overhead_cycles);
+    put_varint(out, s.least_cycles);
   }
   put_varint(out, map.accesses.size());
   for (const wire::Access& a : map.accesses) {
@@ -105,11 +106,12 @@ void decode_map(VarintReader& in, wire::AddressMap& map) {
     b.successors.resize(in.count());
     for (uint32_t& s : b.successors) s = in.varint32();
   }
-  map.sites.resize(in.count(3));
+  map.sites.resize(in.count(4));
   for (wire::Site& s : map.sites) {
     s.pc = in.varint32();
     s.edge = in.varint() != 0;
     s.overhead_cycles = in.varint32();
+    s.least_cycles = in.varint32();
   }
   map.accesses.resize(in.count(13));
   for (wire::Access& a : map.accesses) {

@@ -134,7 +134,7 @@ Status insert_pair(ProbeContext& c) {
     if (pc % sass::inst_bytes != 0 || i >= c.code.insts.size() || !c.code.reachable[i])
       return bad_input("no reachable instruction at {:#x} of kernel {}", pc, c.code.kernel);
     const sass::Effects& fx = c.code.insts[i].fx;
-    wire::Site info{pc, is_edge(fx), 0};
+    wire::Site info{pc, is_edge(fx), 0, sass::get_control(c.code.insts[i].raw).stall};
     if (!info.edge) {
       if (!short_site(c, i)) XT_TRY_STATUS(plain_site(c, site, i));
     } else {

@@ -44,6 +44,7 @@ struct Site {                  // pair probe
   uint32_t pc = 0;             // original offset of the instruction between the clocks
   bool edge = false;           // the instruction ends a block: edge_begin / edge_end records
   uint32_t overhead_cycles = 0;// edge: cycles of probe code between the first clock and the instruction, at least
+  uint32_t least_cycles = 0;   // the instruction's stall count: its successor issues no earlier
 };
 
 // `mem` probe: one memory access of an instruction (LDGSTS makes two). The address of a lane is

@@ -35,6 +35,7 @@ TEST(Waiting, KernelsThatWait) {
 TEST(Waiting, IsTheLoopAndNothingElse) {
   EXPECT_EQ(waiting_code("tensor_copy"),
             (std::set<std::string>{"BRA", "ISETP.GE.U32.AND", "SYNCS.PHASECHK.TRANS64.TRYWAIT", "VIADD"}));
+  EXPECT_TRUE(waiting_code("warp_specialised").contains("USETMAXREG.TRY_ALLOC.CTAPOOL"));
   EXPECT_EQ(waiting_code("grid_sync"),
             (std::set<std::string>{"BRA", "CCTL.IVALL", "ISETP.GT.AND", "LD.E.STRONG.GPU", "LOP3.LUT", "YIELD"}));
 }

@@ -283,6 +283,16 @@ TEST(GradedTimes, PairsMinusTheClockRead) {
   EXPECT_FALSE(g.grade(0x20, 1));
 }
 
+TEST(GradedTimes, NoShorterThanTheStallCount) {
+  wire::AddressMap map = diamond_loop(TraceKind::pair);
+  map.sites[0].least_cycles = 4;  // clocks 5 apart: one of the two cycles of a clock read passed while it stalled
+  GradedTimes g;
+  g.add(map, pair_traces([](Buffer& b) { b.pair(0, 0, all, 100, 105), b.pair(0, 0, all, 200, 209); }, map)[0]);
+  const auto& s = g.all().at({0x10, 1});
+  EXPECT_EQ(s.cycles.min(), 4u);
+  EXPECT_EQ(s.cycles.max(), 7u);
+}
+
 TEST(GradedTimes, EdgesBelongToTheLanesThatGoOnAtOnce) {
   wire::AddressMap map = diamond_loop(TraceKind::pair);  // site 1: edge at 0x40, 3 cycles of probe code
   GradedTimes g;

@@ -122,6 +122,7 @@ TEST_F(TraceFile, RoundTripOfEveryKind) {
       EXPECT_EQ(m.map.sites[i].pc, s.meta.map.sites[i].pc);
       EXPECT_EQ(m.map.sites[i].edge, s.meta.map.sites[i].edge);
       EXPECT_EQ(m.map.sites[i].overhead_cycles, s.meta.map.sites[i].overhead_cycles);
+      EXPECT_EQ(m.map.sites[i].least_cycles, s.meta.map.sites[i].least_cycles);
     }
     EXPECT_EQ(m.map.layout.lead_bytes, 64u);
     EXPECT_EQ(m.map.layout.slots, testing::buffer_base);

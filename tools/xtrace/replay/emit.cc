@@ -73,7 +73,7 @@ Result<std::optional<trace::ClockFit>> run_again(const EmitContext& e, replay::M
     for (const replay::ClockReading& r : read) out.push_back({r.sm, r.clock, r.nanoseconds});
     return out;
   };
-  XT_TRY_STATUS(buffer.clear(true));
+  XT_TRY_STATUS(buffer.clear());
   XT_TRY_STATUS(e.c.backend.restore(module, replay::RestoreScope::all));
   XT_TRY(const auto before, readings());
   XT_TRY(const replay::RunOutcome outcome, e.c.backend.run(module));

@@ -68,7 +68,7 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, const Drawn& dra
                           run->buffer->layout()));
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
-  XT_TRY_STATUS(run->buffer->clear(true));
+  XT_TRY_STATUS(run->buffer->clear());
   XT_TRY_STATUS(run_restored(c.backend, run->module));
   diff::SemanticEvidence& e = run->semantics;
   if (compare) XT_TRY_STATUS(compare_now(c, run->module, e));

@@ -78,7 +78,7 @@ class Rotation {
     out_.sites += &times == &out_.times;
     return with_module(c_.backend, spliced->cubin, [&](replay::ModuleHandle module) -> Status {
       XT_TRY(const replay::Resources probed, c_.backend.resources(module));
-      XT_TRY_STATUS(buffer_.clear(false));
+      XT_TRY_STATUS(buffer_.clear());
       XT_TRY_STATUS(run_restored(c_.backend, module));
       if (options_.compare) XT_TRY_STATUS(compare_now(c_, module, out_.semantics));
       XT_TRY_STATUS(decode(*spliced, pc, times));
@@ -140,7 +140,7 @@ class Rotation {
     XT_TRY(const instrument::Spliced spliced,
            c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pcs[0]}}, 1, sample_.seed.value_or(options_.seed), {}, {}}, buffer->layout()));
     return with_module(c_.backend, spliced.cubin, [&](replay::ModuleHandle module) -> Status {
-      XT_TRY_STATUS(buffer->clear(true));
+      XT_TRY_STATUS(buffer->clear());
       XT_TRY_STATUS(run_restored(c_.backend, module));
       XT_TRY(const trace::RecordView view, buffer->view(spliced.map));
       double lifetime = 0;

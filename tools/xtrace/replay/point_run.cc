@@ -83,7 +83,7 @@ class Replayer {
     XT_TRY(part.spliced, splicer.splice(plan, part.buffer->layout()));
     XT_TRY(part.module, c_.backend.load(part.spliced.cubin));
     XT_TRY(const replay::Resources resources, c_.backend.resources(part.module));
-    XT_TRY_STATUS(part.buffer->clear(true));
+    XT_TRY_STATUS(part.buffer->clear());
     XT_TRY_STATUS(run_restored(c_.backend, part.module));
     diff::SemanticEvidence& e = run_.semantics;
     if (compare_) XT_TRY_STATUS(compare_now(local, part.module, e));

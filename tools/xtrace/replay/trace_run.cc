@@ -130,12 +130,11 @@ TraceBuffer::~TraceBuffer() {
   if (buffer_.value != 0) (void)backend_.release(buffer_);
 }
 
-Status TraceBuffer::clear(bool slots_too) {
+Status TraceBuffer::clear() {
   ahead_.clear();
   const wire::SlotLayout& l = plan_.layout;
   if (l.headers != 0)
     XT_TRY_STATUS(backend_.fill(DevPtr{l.headers}, uint64_t{l.warps} * sizeof(wire::WarpHeader), 0));
-  if (!slots_too && l.headers != 0) return {};   // in plain slots a zero chunk ends the records
   return backend_.fill(DevPtr{l.slots}, buffer_.value + plan_.total_bytes - l.slots, 0);
 }
 
@@ -185,7 +184,7 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
 
-  XT_TRY_STATUS(run->buffer->clear(true));
+  XT_TRY_STATUS(run->buffer->clear());
   XT_TRY(const double us, run_restored(c.backend, run->module));
   if (index_bits != 0 && outlasts(us, index_bits)) {
     XT_TRY_STATUS(c.backend.unload(run->module));

@@ -27,7 +27,8 @@ class TraceBuffer {
 
   const wire::SlotLayout& layout() const { return plan_.layout; }
   uint64_t bytes() const { return plan_.total_bytes; }
-  Status clear(bool slots_too);               // before each decoded launch
+  // Before each decoded launch: what another one left, at another sampling rate, would pass for records of this one.
+  Status clear();
   // The records that code with this map wrote, for decode(). Valid while the buffer is, until the next clear().
   Result<trace::RecordView> view(const wire::AddressMap& map);
   trace::DeviceReader reader();               // reads ahead in large pieces
