@@ -90,6 +90,7 @@ class Splicer {
   bool cyclic() const;                          // some warp may execute a block twice
   // By block: it lies in a loop in which warps wait for others, however often (waiting.h).
   std::vector<bool> waiting() const;
+  bool waits() const;                           // some block does
   std::string text(OrigPc pc) const;            // SASS
   // Reachable instructions that touch memory and that `mem` leaves out, and why.
   struct NotCovered {

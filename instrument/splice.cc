@@ -237,6 +237,10 @@ Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const L
 
 const std::vector<wire::Block>& Splicer::blocks() const { return impl_->map.blocks; }
 bool Splicer::cyclic() const { return impl_->blocks.cyclic; }
+bool Splicer::waits() const {
+  const std::vector<bool> blocks = waiting();
+  return std::find(blocks.begin(), blocks.end(), true) != blocks.end();
+}
 std::vector<bool> Splicer::waiting() const { return waiting_blocks(impl_->code, impl_->blocks); }
 uint32_t Splicer::warps_per_cta() const { return instrument::warps_per_cta(impl_->shape); }
 

@@ -97,8 +97,7 @@ class Plan {
     launch_ = interp_test::recorded_launch(d_.kernel);
     const bundle::LaunchRecord& r = launch_.record;
     XT_TRY(instrument::Splicer splicer, instrument::Splicer::create(launch_.code, r.kernel, {r.grid, r.block, r.cluster, r.dynamic_shared_bytes}));
-    const std::vector<bool> waiting = splicer.waiting();
-    if (gpu_ && std::find(waiting.begin(), waiting.end(), true) != waiting.end()) return false;
+    if (gpu_ && splicer.waits()) return false;
     splicer = specialise(splicer);
     warps_ = static_cast<uint32_t>(r.grid.count()) * splicer.warps_per_cta();
     std::vector<wire::Point> points;

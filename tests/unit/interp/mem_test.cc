@@ -10,6 +10,7 @@
 #include "instrument/slot_plan.h"
 #include "replay/interp/interp_backend.h"
 #include "tests/unit/interp/recordings.h"
+#include "tests/unit/interp/run_as_recorded.h"
 #include "trace/mem_analysis.h"
 #include "trace/trace_file.h"
 
@@ -154,18 +155,7 @@ struct Check {
     EXPECT_TRUE(splicer->not_covered().empty());
     const uint32_t warps = static_cast<uint32_t>(r.grid.count()) * splicer->warps_per_cta();
     const auto run = [&](ByteView cubin, replay::interp::WitnessSink* sink) {
-      backend->set_witness(sink);
-      const auto module = backend->load(cubin);
-      ASSERT_TRUE(module) << module.error().to_string();
-      ASSERT_TRUE(backend->restore(*module, replay::RestoreScope::all));
-      const auto outcome = backend->run(*module);
-      ASSERT_TRUE(outcome) << outcome.error().to_string();
-      ASSERT_TRUE(outcome->completed) << outcome->failure;
-      const auto regions = backend->read_regions(*module);
-      ASSERT_TRUE(regions);
-      for (size_t i = 0; i < regions->size(); ++i) EXPECT_TRUE((*regions)[i] == launch.after[i]) << "region " << i;
-      ASSERT_TRUE(backend->unload(*module));
-      backend->set_witness(nullptr);
+      run_as_recorded(*backend, launch, cubin, sink);
     };
     AccessWitness witness;
     ASSERT_NO_FATAL_FAILURE(run(launch.code, &witness));

@@ -9,6 +9,7 @@
 #include "instrument/slot_plan.h"
 #include "replay/interp/interp_backend.h"
 #include "tests/unit/interp/recordings.h"
+#include "tests/unit/interp/run_as_recorded.h"
 #include "trace/plain_slots.h"
 #include "trace/point_analysis.h"
 #include "trace/trace_file.h"
@@ -192,20 +193,7 @@ class PointTrace : public testing::TestWithParam<std::string> {
     return out;
   }
 
-  void run(ByteView cubin, replay::interp::WitnessSink* sink) {
-    backend->set_witness(sink);
-    const auto module = backend->load(cubin);
-    ASSERT_TRUE(module) << module.error().to_string();
-    ASSERT_TRUE(backend->restore(*module, replay::RestoreScope::all));
-    const auto outcome = backend->run(*module);
-    ASSERT_TRUE(outcome) << outcome.error().to_string();
-    ASSERT_TRUE(outcome->completed) << outcome->failure;
-    const auto regions = backend->read_regions(*module);
-    ASSERT_TRUE(regions);
-    for (size_t i = 0; i < regions->size(); ++i) EXPECT_TRUE((*regions)[i] == launch.after[i]) << "region " << i;
-    ASSERT_TRUE(backend->unload(*module));
-    backend->set_witness(nullptr);
-  }
+  void run(ByteView cubin, replay::interp::WitnessSink* sink) { run_as_recorded(*backend, launch, cubin, sink); }
 
   // What the probe would write, by warp, as counted on the spliced kernel.
   void count(const instrument::Splicer& s, ProbeKind probe, uint32_t one_in, const wire::Selection& select,

@@ -154,9 +154,7 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
   for (size_t n = 0; n < pcs.size(); n += step) {
     SCOPED_TRACE(fmt::format("site {:#x}", pcs[n]));
     PcWitness witness(pcs[n]);
-    backend->set_witness(&witness);
-    run(launch.code);
-    backend->set_witness(nullptr);
+    run(launch.code, &witness);
     std::vector<uint32_t> bytes(warps, 0);
     // One record for the instruction; where it is a branch, one more whenever a block behind it is entered,
     // from wherever.

@@ -10,6 +10,7 @@
 #include "instrument/instrument.h"
 #include "instrument/slot_plan.h"
 #include "replay/interp/interp_backend.h"
+#include "tests/unit/interp/run_as_recorded.h"
 #include "trace/decode.h"
 #include "trace/plain_slots.h"
 
@@ -55,29 +56,14 @@ class SplicedLaunch : public testing::Test {
     splicer = std::move(*made);
     warps = static_cast<uint32_t>(r.grid.count()) * splicer->warps_per_cta();
     BlockWitness witness(splicer->blocks());
-    backend->set_witness(&witness);
-    run(launch.code);
-    backend->set_witness(nullptr);
+    run(launch.code, &witness);
     seen = std::move(witness.events);
     ASSERT_EQ(seen.size(), warps);
   }
   // How the reason begins for which this splice is refused; nullptr: it must not be refused.
   virtual const char* refusal(ProbeKind probe, std::optional<Records> records) const = 0;
 
-  // Runs from restored memory and compares the outputs with the recording.
-  void run(ByteView cubin) {
-    const auto module = backend->load(cubin);
-    ASSERT_TRUE(module) << module.error().to_string();
-    ASSERT_TRUE(backend->restore(*module, replay::RestoreScope::all));
-    const auto outcome = backend->run(*module);
-    ASSERT_TRUE(outcome) << outcome.error().to_string();
-    ASSERT_TRUE(outcome->completed) << outcome->failure;
-    const auto regions = backend->read_regions(*module);
-    ASSERT_TRUE(regions);
-    for (size_t i = 0; i < regions->size(); ++i)
-      EXPECT_TRUE((*regions)[i] == launch.after[i]) << "region " << i;
-    ASSERT_TRUE(backend->unload(*module));
-  }
+  void run(ByteView cubin, replay::interp::WitnessSink* sink = nullptr) { run_as_recorded(*backend, launch, cubin, sink); }
 
   std::vector<uint32_t> bytes_of(ProbeKind probe) const {
     std::vector<uint32_t> bytes(warps, 0);

@@ -247,9 +247,7 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
   const SiteList sites = executed_sites(c, counted, options.pair_sites);
   out.sites_left_out = sites.left_out;
   Counts counts = counted;
-  const std::vector<bool> waiting = c.splicer.waiting();
-  // Loops that wait go round more or less often each time.
-  if (std::find(waiting.begin(), waiting.end(), true) != waiting.end()) counts.stable = false;
+  if (c.splicer.waits()) counts.stable = false;   // such loops go round more or less often each time
   std::vector<uint32_t> bytes = slot_bytes(c, counts, {out.one_in, sample.seed.value_or(options.seed), sample.select});
   const uint32_t largest = c.splicer.largest_record(instrument::ProbeKind::pair);
   if (!counts.stable) bytes = room_for_more(std::move(bytes), largest);

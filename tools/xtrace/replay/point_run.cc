@@ -72,8 +72,7 @@ class Replayer {
     XT_TRY(const Counts counts, count_launch(local, drawn_, run_.probe));
     PointRun::Part part;
     part.number = number;
-    const std::vector<bool> waiting = splicer.waiting();
-    part.varies = !counts.stable || std::find(waiting.begin(), waiting.end(), true) != waiting.end();
+    part.varies = !counts.stable || splicer.waits();
     XT_TRY(part.buffer, slots(points, counts, part.varies));
     instrument::Plan plan;
     plan.probe = run_.probe;

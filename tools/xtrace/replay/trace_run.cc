@@ -231,8 +231,7 @@ Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::Probe
   const bool another_path = run->semantics.path == diff::PathMatch::differs || run->semantics.path == diff::PathMatch::waited ||
                             run->semantics.lost != 0;
   if (!another_path || !counts.stable) return run;
-  const std::vector<bool> waiting = c.splicer.waiting();
-  const bool waits = std::find(waiting.begin(), waiting.end(), true) != waiting.end();
+  const bool waits = c.splicer.waits();
   if (!waits) {
     XT_TRY(const bool varies, paths_vary(c, drawn, counts));
     if (!varies) return run;
