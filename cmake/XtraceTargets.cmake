@@ -3,15 +3,27 @@
 # must have its compiler flags and all its definitions.
 option(XTRACE_PCH "precompiled headers; OFF checks that every file includes what it uses" ON)
 
+# Several files to a compiler's run: what a file shares with its neighbours is parsed and instantiated once. Names in the unnamed
+# namespaces of such files must differ; a file for which that is no good stands behind ALONE.
+option(XTRACE_UNITY "compile several files in one run; OFF is better while files are edited" ON)
+
+function(xtrace_together target)  # files to compile alone...
+  if(XTRACE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
 function(xtrace_precompile target how what)  # PRIVATE header, or REUSE_FROM owner
   if(XTRACE_PCH)
     target_precompile_headers(${target} ${how} ${what})
   endif()
 endfunction()
 
-# xtrace_library(name SOURCES a.cc b.cc LIBS xtrace_base ...)   a room of the house: static library xtrace_<name>
+# xtrace_library(name SOURCES a.cc b.cc LIBS xtrace_base ... [ALONE b.cc | APART])   a room of the house: static library
+# xtrace_<name>. APART: every file alone, for a library of which a program may take a part only.
 function(xtrace_library name)
-  cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(A "APART" "" "SOURCES;LIBS;ALONE" ${ARGN})
   add_library(xtrace_${name} STATIC ${A_SOURCES})
   target_include_directories(xtrace_${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_options(xtrace_${name} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror=return-type)
@@ -21,11 +33,39 @@ function(xtrace_library name)
   else()
     xtrace_precompile(xtrace_${name} REUSE_FROM xtrace_base)
   endif()
+  if(NOT A_APART)
+    xtrace_together(xtrace_${name} ${A_ALONE})
+  endif()
+endfunction()
+
+# xtrace_support(name SOURCES ... LIBS ...)   a static library of a test or of developers' programs
+function(xtrace_support name)
+  cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(${name} STATIC ${A_SOURCES})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE -Wall -Wextra)
+  target_link_libraries(${name} PUBLIC ${A_LIBS})
+  xtrace_precompile(${name} REUSE_FROM xtrace_base)
+  xtrace_together(${name})
+endfunction()
+
+# xtrace_tool(name SOURCES ... LIBS ...)   a program for developers, with the C++ library inside
+function(xtrace_tool name)
+  cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  # -fPIC: as the headers that it shares with the rooms were compiled.
+  target_compile_options(${name} PRIVATE -Wall -Wextra -fPIC)
+  target_link_libraries(${name} PRIVATE ${A_LIBS})
+  if(NOT XTRACE_ASAN)
+    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+  xtrace_precompile(${name} REUSE_FROM xtrace_base)
 endfunction()
 
 # A GoogleTest program, without an entry in CTest.
 function(xtrace_test_program name)
-  cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(A "" "" "SOURCES;LIBS;ALONE" ${ARGN})
   add_executable(${name} ${A_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   # -O0: these programs run for seconds; compiling them is what a build spends its time on.
@@ -33,12 +73,13 @@ function(xtrace_test_program name)
   target_compile_definitions(${name} PRIVATE XTRACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                              XTRACE_BINARY_DIR="${CMAKE_BINARY_DIR}")
   target_link_libraries(${name} PRIVATE ${A_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  xtrace_together(${name} ${A_ALONE})
 endfunction()
 
-# xtrace_test(name SOURCES a_test.cc LIBS xtrace_x [LABELS gpu])   one GoogleTest program, one CTest entry
+# xtrace_test(name SOURCES a_test.cc LIBS xtrace_x [LABELS gpu] [ALONE a_test.cc])   one GoogleTest program, one CTest entry
 function(xtrace_test name)
-  cmake_parse_arguments(A "" "" "SOURCES;LIBS;LABELS" ${ARGN})
-  xtrace_test_program(${name} SOURCES ${A_SOURCES} LIBS ${A_LIBS})
+  cmake_parse_arguments(A "" "" "SOURCES;LIBS;LABELS;ALONE" ${ARGN})
+  xtrace_test_program(${name} SOURCES ${A_SOURCES} LIBS ${A_LIBS} ALONE ${A_ALONE})
   xtrace_precompile(${name} REUSE_FROM xtrace_test_headers)
   add_test(NAME ${name} COMMAND ${name})
   if(A_LABELS)
