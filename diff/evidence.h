@@ -10,7 +10,9 @@
 
 namespace xtrace::diff {
 
-enum class OutputMatch : uint8_t { not_compared, equal, unstable_only, diverged };
+// unsettled: bytes differ in which no two clean replays did, in a region in which clean replays do differ, fewer than theirs, and
+// the kernel adds floating-point numbers in memory.
+enum class OutputMatch : uint8_t { not_compared, equal, unstable_only, unsettled, diverged };
 enum class PathMatch : uint8_t {
   not_compared,
   equal,

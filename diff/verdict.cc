@@ -67,6 +67,9 @@ Verdict judge_semantics(const SemanticEvidence& e, Reasons& r) {
     case OutputMatch::unstable_only:
       r.add(Id::output_unstable, "{}", e.output_text);
       break;
+    case OutputMatch::unsettled:
+      r.add(Id::output_unsettled, "{}", e.output_text);
+      break;
     case OutputMatch::diverged:
       r.add(e.clean_replays < 2 ? Id::output_diverged_unproven : Id::output_diverged, "{}", e.output_text);
       break;
@@ -80,6 +83,9 @@ Verdict judge_semantics(const SemanticEvidence& e, Reasons& r) {
     case OutputMatch::equal:
     case OutputMatch::unstable_only:
       r.add(Id::replay_faithful, "{}", e.clean_against_recorded_text);
+      break;
+    case OutputMatch::unsettled:
+      r.add(Id::replay_unsettled, "{}", e.clean_against_recorded_text);
       break;
     case OutputMatch::diverged:
       r.add(e.clean_replays < 2 ? Id::replay_diverged_unproven : Id::replay_diverged, "{}",

@@ -91,6 +91,7 @@ class Splicer {
   // By block: it lies in a loop in which warps wait for others, however often (waiting.h).
   std::vector<bool> waiting() const;
   bool waits() const;                           // some block does
+  bool sums_floats() const;                     // a reachable instruction does (sass/access.h)
   std::string text(OrigPc pc) const;            // SASS
   // Reachable instructions that touch memory and that `mem` leaves out, and why.
   struct NotCovered {

@@ -258,6 +258,13 @@ uint32_t Splicer::index_bits() const {
   return static_cast<uint32_t>(std::bit_width(impl_->blocks.blocks.size()));
 }
 
+bool Splicer::sums_floats() const {
+  const Code& code = impl_->code;
+  for (InstIndex i = 0; i < code.insts.size(); ++i)
+    if (code.reachable[i] && sass::sums_floats(*code.arch, code.insts[i].raw)) return true;
+  return false;
+}
+
 std::string Splicer::text(OrigPc pc) const {
   const Code& code = impl_->code;
   XT_CHECK(code.index(pc.value) < code.insts.size(), "pc inside the kernel");

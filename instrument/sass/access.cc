@@ -1,8 +1,10 @@
 #include "instrument/sass/access.h"
 
 #include <algorithm>
+#include <string>
 
 #include "instrument/sass/form.h"
+#include "instrument/sass/print.h"
 
 namespace xtrace::sass {
 namespace {
@@ -144,6 +146,18 @@ std::variant<std::vector<Access>, NotCovered> accesses(const Arch& arch, const R
   set_vector(a, w, pair);
   if (extended && !flag(w, row->descriptor)) set_uniform(a, arch, w, row->uniform, true);
   return std::vector{a};
+}
+
+bool sums_floats(const Arch& arch, const RawInst& w) {
+  const MemKind kind = effects(arch, w, 0).kind;
+  if (kind != MemKind::atomic && kind != MemKind::reduction && kind != MemKind::async) return false;
+  // The operation and its type are modifiers whose codes differ by form and architecture: the text is where all of them meet.
+  const std::string text = print(arch, w, 0);
+  const size_t begin = text.starts_with('@') ? text.find(' ') + 1 : 0;   // behind the guard
+  const std::string_view name = std::string_view(text).substr(begin, text.find(' ', begin) - begin);
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  // UTMAREDG has its type in the tensor map.
+  return has(".ADD") && (has(".F16") || has(".BF16") || has(".F32") || has(".F64") || name.starts_with("UTMAREDG"));
 }
 
 }  // namespace xtrace::sass

@@ -34,4 +34,9 @@ using NotCovered = std::string_view;
 // operands in shared memory, textures, ...) and for forms whose address is not known.
 std::variant<std::vector<Access>, NotCovered> accesses(const Arch& arch, const RawInst& w);
 
+// Adds floating-point numbers in memory (reductions and atomics of F16, BF16, F32 or F64, and reductions through a tensor map,
+// which alone knows the type): the last bits of the sum depend on which lane comes first. Loops around a compare-and-swap are
+// not seen.
+bool sums_floats(const Arch& arch, const RawInst& w);
+
 }  // namespace xtrace::sass

@@ -117,6 +117,8 @@ class Replay(Files):
             ("identical", launch(config()), [], 0),
             ("unstable bytes of a deterministic kernel", launch(config(code="output-unstable")), [], 1),
             ("unstable bytes where that is known", launch(config(code="output-unstable")), ["--nondeterministic", "saxpy"], 0),
+            ("unsettled bytes of a deterministic kernel", launch(config(code="output-unsettled")), [], 1),
+            ("unsettled bytes where that is known", launch(config(code="output-unsettled")), ["--nondeterministic", "saxpy"], 0),
             ("diverged", launch(config(code="output-diverged")), ["--nondeterministic", "saxpy"], 1),
             ("not faithful", launch(config(reasons=[{"code": "output-equal", "numbers": ""}])), [], 1),
             ("path differs", launch(config(aspects=semantics)), [], 1),

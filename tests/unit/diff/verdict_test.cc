@@ -62,6 +62,10 @@ s.completed = false;
 s.output = OutputMatch::unstable_only;
 }
 }
+, {Id::output_unsettled, V::inconclusive, V::trusted, V::trusted, V::inconclusive, CHANGE{UNUSED;
+s.output = OutputMatch::unsettled;
+}
+}
 , {Id::output_diverged, V::not_trusted, V::trusted, V::trusted, V::not_trusted, CHANGE{UNUSED;
 s.output = OutputMatch::diverged;
 }
@@ -82,6 +86,10 @@ s.written_stable_bytes = 0;
 }
 , {Id::replay_faithful, V::trusted, V::trusted, V::trusted, V::trusted, CHANGE{UNUSED;
 s.clean_against_recorded = OutputMatch::unstable_only;
+}
+}
+, {Id::replay_unsettled, V::inconclusive, V::trusted, V::trusted, V::inconclusive, CHANGE{UNUSED;
+s.clean_against_recorded = OutputMatch::unsettled;
 }
 }
 , {Id::replay_diverged, V::not_trusted, V::trusted, V::trusted, V::not_trusted, CHANGE{UNUSED;

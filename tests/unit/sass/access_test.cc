@@ -108,5 +108,22 @@ TEST(Access, WhatIsNotCoveredHasAReason) {
   EXPECT_TRUE(std::get<std::vector<Access>>(nothing).empty());
 }
 
+// The first word of the name and the type; guards stand in front of some of these rows.
+TEST(SumsFloats, AtomicsThatAddFloatingPointNumbers) {
+  const std::regex name(R"((?:@\S+ )?([A-Z]+)\S*?(?:\.(B?F\d+)\S*)? .*)");
+  std::set<std::string> sums, others;
+  for (const Row& row : rows_of_sm90()) {
+    std::smatch m;
+    if (!std::regex_match(row.text, m, name)) continue;
+    if (effects(**find_arch(90), row.word, 0).kind == MemKind::none) continue;
+    (sums_floats(**find_arch(90), row.word) ? sums : others).insert(m[1].str() + " " + m[2].str());
+  }
+  const std::set<std::string> expected{"ATOM BF16", "ATOM F16", "ATOM F32", "ATOM F64", "ATOMG BF16", "ATOMG F16", "ATOMG F32",
+                                       "ATOMG F64", "REDG BF16", "REDG F16", "REDG F32", "REDG F64", "UTMAREDG "};
+  EXPECT_EQ(sums, expected);
+  // Integers, and minima and maxima, do not depend on the order.
+  EXPECT_TRUE(others.contains("REDG ") && others.contains("ATOMS ") && others.contains("ATOM F16"));
+}
+
 }  // namespace
 }  // namespace xtrace::sass

@@ -214,6 +214,44 @@ TEST(Sabotage, EndsInItsReasonAndInNoTrust) {
   }
 }
 
+// Clean replays that differ in eight bytes of a region, and a probed one that differs in others.
+TEST(Sabotage, OrderOfSumsIsADoubtOnlyWhereItMayBeOne) {
+  struct Case {
+    const char* what;
+    const char* kernel;
+    size_t unstable, changed;   // bytes
+    ReasonId reason;
+    Verdict verdict;
+  };
+  const Case cases[] = {
+      {"fewer than clean replays changed", "reduce_sum", 8, 1, ReasonId::output_unsettled, Verdict::inconclusive},
+      {"more", "reduce_sum", 8, 9, ReasonId::output_diverged, Verdict::not_trusted},
+      {"clean replays agree", "reduce_sum", 0, 1, ReasonId::output_diverged, Verdict::not_trusted},
+      {"no sum of floating-point numbers", "saxpy", 8, 1, ReasonId::output_diverged, Verdict::not_trusted},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.what);
+    auto reads = std::make_shared<uint8_t>(0);
+    const auto report = replay_broken({c.what, ProbeKind::block, c.reason,
+                                       [&](Saboteur& s, replay::LaunchImage&) {
+                                         s.on_clean_output = [&c, reads](Bytes& bytes, size_t) {
+                                           if (bytes.size() < 256) return;
+                                           ++*reads;
+                                           for (size_t i = 0; i < c.unstable; ++i) bytes[i] ^= std::byte(*reads & 1);
+                                         };
+                                         s.on_output = [&c](Bytes& bytes, size_t) {
+                                           if (bytes.size() < 256) return;
+                                           for (size_t i = 0; i < c.changed; ++i) bytes[64 + i] ^= std::byte{1};
+                                         };
+                                       },
+                                       c.kernel});
+    ASSERT_TRUE(report) << report.error().to_string();
+    const diff::Judgement& j = report->configs[0].judgement;
+    EXPECT_TRUE(j.has(c.reason)) << text_of(j);
+    EXPECT_EQ(j.semantics, c.verdict) << text_of(j);
+  }
+}
+
 // The same replays with nothing broken are trusted, where the probe claims no time.
 TEST(Sabotage, NothingBrokenIsTrusted) {
   for (ProbeKind probe : {ProbeKind::block, ProbeKind::inst}) {

@@ -17,6 +17,7 @@ class Saboteur final : public replay::Backend {
   std::function<void(Bytes& cubin)> on_splice;                      // of each spliced cubin, before it is loaded
   std::function<void(Bytes& bytes)> on_records;                     // what is read from buffers named "trace records"
   std::function<void(Bytes& bytes, size_t region)> on_output;       // of spliced code, when a region is read
+  std::function<void(Bytes& bytes, size_t region)> on_clean_output; // of the clean code, likewise
   std::function<Result<replay::TimingResult>(const replay::TimingRequest&)> on_time;   // set: the backend measures time
   size_t spliced = 0;                                               // cubins loaded that are not the clean one
 
@@ -59,11 +60,15 @@ class Saboteur final : public replay::Backend {
   Result<DevPtr> region_address(replay::ModuleHandle m, size_t r) override { return inner_->region_address(m, r); }
   Result<std::vector<Bytes>> read_regions(replay::ModuleHandle m) override {
     auto all = inner_->read_regions(m);
-    if (all && on_output && std::find(probed_.begin(), probed_.end(), m) != probed_.end())
+    if (all && on_output && is_probed(m))
       for (size_t r = 0; r < all->size(); ++r) on_output((*all)[r], r);
     return all;
   }
-  Result<Bytes> read_region(replay::ModuleHandle m, size_t r) override { return inner_->read_region(m, r); }
+  Result<Bytes> read_region(replay::ModuleHandle m, size_t r) override {
+    auto bytes = inner_->read_region(m, r);
+    if (bytes && on_clean_output && !is_probed(m)) on_clean_output(*bytes, r);
+    return bytes;
+  }
   void set_written_regions(std::vector<bool> w) override { inner_->set_written_regions(std::move(w)); }
   Result<replay::TimingResult> time(const replay::TimingRequest& r) override { return on_time ? on_time(r) : inner_->time(r); }
   Status finish() override {
@@ -72,6 +77,8 @@ class Saboteur final : public replay::Backend {
   }
 
  private:
+  bool is_probed(replay::ModuleHandle m) const { return std::find(probed_.begin(), probed_.end(), m) != probed_.end(); }
+
   std::unique_ptr<replay::Backend> inner_;
   ByteView clean_;
   mutable replay::BackendInfo info_;
