@@ -228,10 +228,18 @@ class Bench(unittest.TestCase):
         def with_ratio(ratio):
             return config(timing={"measured": True, "ratio": ratio, "ratio_low": 1, "ratio_high": 2, "rounds": 9})
 
-        rows = [h200.launch_row(launch(c)) for c in (with_ratio(1.0), with_ratio(4.0), config(refused="why"))]
+        rows = [h200.launch_row(launch(c), 132) for c in (with_ratio(1.0), with_ratio(4.0), config(refused="why"))]
         self.assertEqual(h200.summarise({"name": "app", "launches": rows}), [
             {"program": "app", "probe": "inst", "sample": "all", "launches": 2, "ratio_median": 2.5,
              "ratio_geometric_mean": 2.0, "ratio_worst": 4.0, "refused": 1}])
+
+    def test_sparse_samples_once_more_where_there_are_four_waves(self):
+        # 10 CTAs an SM, 132 SMs.
+        rows = [h200.launch_row(launch(config(sample="cta:1/16"), grid=[waves * 1320, 1, 1]), 132) for waves in (1, 4)]
+        self.assertEqual([row["waves"] for row in rows], [1, 4])
+        summary = h200.summarise({"name": "app", "launches": rows})
+        self.assertEqual([(row["sample"], row["launches"]) for row in summary],
+                         [("cta:1/16", 2), ("cta:1/16, 4 waves and more", 1)])
 
     def test_time_that_was_not_measured_is_null(self):
         row = h200.configuration(config(timing={"measured": False, "ratio": 0}))

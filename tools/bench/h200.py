@@ -4,6 +4,7 @@
 For each program: its time without and with recording, then a replay of the recording under every probe. Normally run by
 `tools/dev bench`. The commit is taken from --commit, else XTRACE_COMMIT, else git."""
 import argparse
+import ctypes
 import datetime
 import json
 import math
@@ -20,9 +21,10 @@ import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 APPS = ROOT / "fixtures" / "apps"
-SCHEMA, VERSION = "xtrace-bench", 3
+SCHEMA, VERSION = "xtrace-bench", 4
 # Rotation over every instruction of library kernels takes minutes; a few sites say what a pair costs.
-PAIR_SITES = {"kernels13": 512, "torch_ops": 8}
+PAIR_SITES = {"kernels13": 512, "hard_cases": 8, "torch_ops": 8}
+PROBES = "block,inst,pair,mem"
 
 
 class BenchError(Exception):
@@ -57,6 +59,18 @@ def gpu_and_driver():
     line = run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])[1].splitlines()[0]
     name, driver = (word.strip() for word in line.split(","))
     return name, driver
+
+
+def sm_count():
+    """Of device 0, as the driver says."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    device, count = ctypes.c_int(), ctypes.c_int()
+    multiprocessor_count = 16   # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+    for status in (driver.cuInit(0), driver.cuDeviceGet(ctypes.byref(device), 0),
+                   driver.cuDeviceGetAttribute(ctypes.byref(count), multiprocessor_count, device)):
+        if status != 0:
+            raise BenchError(f"the driver does not say how many SMs there are: status {status}")
+    return count.value
 
 
 def folder_bytes(folder):
@@ -100,7 +114,13 @@ def configuration(config):
     return row
 
 
-def launch_row(replayed):
+def waves_of(replayed, sms):
+    """CTAs of the launch over the CTAs that the device holds at a time; None where every configuration is refused."""
+    held = [config["space"]["ctas_per_sm"]["before"] for config in replayed["configs"] if config.get("space")]
+    return math.prod(replayed["grid"]) / (held[0] * sms) if held and held[0] else None
+
+
+def launch_row(replayed, sms):
     clean = replayed["clean"]
     times = clean["time"] or {}
     return {
@@ -108,6 +128,7 @@ def launch_row(replayed):
         "kernel": replayed["kernel"],
         "grid": replayed["grid"],
         "block": replayed["block"],
+        "waves": waves_of(replayed, sms),
         "clean_us": times.get("median_us"),
         "clean_q1_us": times.get("q1_us"),
         "clean_q3_us": times.get("q3_us"),
@@ -116,19 +137,24 @@ def launch_row(replayed):
     }
 
 
-def replay(xtrace, bundle, sample, out, pair_sites):
-    """All probes; the replay itself times every launch in fresh processes."""
-    # Statuses 0 to 2 are verdicts; each is a result.
-    command = [xtrace, "replay", bundle, "--probes=all", "--compare", "--json", out, f"--pair-sites={pair_sites}"]
-    run(command + ([f"--sample={sample}"] if sample != "all" else []), allowed=(0, 1, 2))
-    return [launch_row(replayed) for replayed in report.load(out)]
+def replay(arguments, bundle, sms, out, pair_sites):
+    """The replay itself times every launch in fresh processes."""
+    command = [arguments.build / "bin" / "xtrace", "replay", bundle, f"--probes={PROBES}", "--compare", "--json", out,
+               f"--pair-sites={pair_sites}", "--interval-sites=1", f"--processes={arguments.processes}",
+               f"--time-limit={arguments.time_limit}", "--quiet", *(f"--sample={sample}" for sample in arguments.sample)]
+    run(command, allowed=(0, 1, 2))   # verdicts; each is a result
+    return [launch_row(replayed, sms) for replayed in report.load(out)]
 
 
 def summarise(program):
+    """Of each probe and sample; sparse samples once more over the launches of four waves and more, where a traced CTA need not be
+    the tail."""
     groups = {}
     for launch in program["launches"]:
         for row in launch["configurations"]:
             groups.setdefault((row["probe"], row["sample"]), []).append(row)
+            if row["sample"] != "all" and (launch["waves"] or 0) >= 4:
+                groups.setdefault((row["probe"], row["sample"] + ", 4 waves and more"), []).append(row)
     rows = []
     for (probe, sample), members in groups.items():
         ratios = [row["ratio"] for row in members if not row["refused"] and row["ratio"]]
@@ -151,7 +177,7 @@ def has_torch():
 
 def bench(arguments, work):
     xtrace = arguments.build / "bin" / "xtrace"
-    programs = {"kernels13": [arguments.build / "bin" / "kernels13"]}
+    programs = {name: [arguments.build / "bin" / name] for name in ("kernels13", "hard_cases")}
     if has_torch():
         programs["torch_ops"] = [sys.executable, APPS / "torch_ops.py"]
     else:
@@ -163,6 +189,7 @@ def bench(arguments, work):
         programs = {name: programs[name] for name in arguments.only}
 
     gpu, driver = gpu_and_driver()
+    sms = sm_count()
     result = {
         "schema": SCHEMA,
         "schema_version": VERSION,
@@ -178,10 +205,8 @@ def bench(arguments, work):
         print(f"bench: {name}: recording", flush=True)
         program = {"name": name, "command": [pathlib.Path(word).name for word in command]}
         program["recording"] = measure_recording(xtrace, command, bundle, arguments.repeats)
-        program["launches"] = []
-        for sample in arguments.sample:
-            print(f"bench: {name}: replay, sample {sample}", flush=True)
-            program["launches"] += replay(xtrace, bundle, sample, work / "report.json", PAIR_SITES[name])
+        print(f"bench: {name}: replay", flush=True)
+        program["launches"] = replay(arguments, bundle, sms, work / "report.json", PAIR_SITES[name])
         result["programs"].append(program)
         result["summary"] += summarise(program)
         write(arguments.out, result)   # what is measured is kept, also when the next program fails
@@ -202,7 +227,7 @@ def print_summary(result):
         ratios = "no timing" if row["ratio_median"] is None else (
             f"median {row['ratio_median']:.3f}, geometric mean {row['ratio_geometric_mean']:.3f}, "
             f"worst {row['ratio_worst']:.3f}")
-        print(f"{row['program']:10} {row['probe']:6} {row['sample']:9} {row['launches']:3} launches, "
+        print(f"{row['program']:10} {row['probe']:6} {row['sample']:27} {row['launches']:3} launches, "
               f"{row['refused']} refused: {ratios}")
 
 
@@ -211,12 +236,14 @@ def main():
     parser.add_argument("--build", type=lambda text: pathlib.Path(text).resolve(), required=True,
                         help="folder with bin/xtrace")
     parser.add_argument("--commit", help="of the sources that were built")
-    parser.add_argument("--only", action="append", metavar="PROGRAM", help="kernels13 or torch_ops")
-    parser.add_argument("--sample", action="append", metavar="all|cta:1/N", help="sampling rate (default: all)")
+    parser.add_argument("--only", action="append", metavar="PROGRAM", help="kernels13, hard_cases or torch_ops")
+    parser.add_argument("--sample", action="append", metavar="all|cta:1/N", help="sampling rate (default: all and cta:1/16)")
+    parser.add_argument("--processes", type=int, default=5, help="processes that time a launch")
+    parser.add_argument("--time-limit", type=float, default=10, help="seconds for timing a launch that stays undecided")
     parser.add_argument("--repeats", type=int, default=5, help="samples of the time with and without recording")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "results" / "h200.json")
     arguments = parser.parse_args()
-    arguments.sample = arguments.sample or ["all"]
+    arguments.sample = arguments.sample or ["all", "cta:1/16"]
     try:
         with tempfile.TemporaryDirectory(prefix="xtrace-bench.") as work:
             result = bench(arguments, pathlib.Path(work))
