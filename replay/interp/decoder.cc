@@ -93,6 +93,18 @@ uint32_t Decoder::bank_word(unsigned bank, uint32_t offset) {
   return *read_at<uint32_t>(bytes, offset, "constant");
 }
 
+// cx[UR][imm]: the pair at [37:32], the offset in words at [53:40].
+void Decoder::through_handle(Operand* out, unsigned words) {
+  Operand pair[2];
+  urs(pair, 32, 2);
+  HandleConstant h;
+  h.ur[0] = pair[0].row, h.ur[1] = pair[1].row;
+  h.offset = take(53, 40) * 4;
+  h.words = words;
+  for (unsigned k = 0; k < words; ++k) out[k].row = program_.layout.handle(k);
+  handle_ = h;
+}
+
 Operand Decoder::s(Mod m) {
   Operand o;
   switch (layout.s) {
@@ -111,7 +123,8 @@ Operand Decoder::s(Mod m) {
       return o;
     }
     case sass::SourceS::constant_bindless:
-      refuse("a constant through a handle");
+      through_handle(&o, 1);
+      modify(o, m, 63, 62);
       return o;
   }
   return o;
@@ -139,7 +152,8 @@ void Decoder::s64(Operand* out) {
       return;
     }
     case sass::SourceS::constant_bindless:
-      refuse("a constant through a handle");
+      through_handle(out, 2);
+      modify(out[1], Mod::fp, 63, 62);
       return;
   }
 }
@@ -163,6 +177,9 @@ void Decoder::c_pair(Operand* out) {
       out[1] = constant(bank_word(bank, offset + 4));
       return;
     }
+    case sass::SourceS::constant_bindless:
+      through_handle(out, 2);
+      return;
     default:
       refuse("a 64-bit summand in this form");
       return;

@@ -2,6 +2,8 @@
 // its terms.
 #pragma once
 
+#include <optional>
+
 #include "instrument/sass/form.h"
 #include "replay/interp/fields.h"
 #include "replay/interp/program.h"
@@ -67,6 +69,9 @@ class Decoder : public Fields {
   // The 32-bit word of a constant bank; refuses when it lies outside.
   uint32_t bank_word(unsigned bank, uint32_t offset);
   Program& program() { return program_; }
+  // Words of a constant through a handle, at [53:40] and [37:32]; what the instruction reads of it, without its operation.
+  void through_handle(Operand* out, unsigned words);
+  const std::optional<HandleConstant>& handle() const { return handle_; }
 
  private:
   Operand wide_register(unsigned low, Mod m, Operand* out, unsigned n);
@@ -76,6 +81,7 @@ class Decoder : public Fields {
 
   Program& program_;
   const bool uniform_;
+  std::optional<HandleConstant> handle_;
 };
 
 }  // namespace xtrace::replay::interp

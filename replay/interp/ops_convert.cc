@@ -260,6 +260,8 @@ void decode_frnd(Decoder& d, Inst& i) {
   d.expect(86, 84, i.type, "the operand type");
   i.op = d.take(79, 78);
   d.dst(i, i.type == format_f64 ? 2 : 1);
+  // Executed on an H200, two words of this gave other values than the same operation of registers and constant banks.
+  if (i.type == format_f64 && d.layout.s == sass::SourceS::constant_bindless) d.refuse("a double through a handle");
   decode_number(d, i);
   i.exec = frnd;
 }

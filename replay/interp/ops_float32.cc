@@ -117,15 +117,15 @@ void fmnmx_op(Step& s, const Inst& i) {
   const uint32_t *x = s.row(i.a[0]), *y = s.row(i.b[0]);
   map(s, i.d[0], [&](unsigned l) {
     if (nan && (is_nan(a[l]) || is_nan(b[l]))) return nan32;
-    const uint32_t sign = xorsign ? (x[l] ^ y[l]) & 0x80000000 : 0;
-    return sign | fmnmx(ftz ? flush(a[l]) : a[l], ftz ? flush(b[l]) : b[l], (minimum >> l & 1) != 0);
+    const uint32_t r = fmnmx(ftz ? flush(a[l]) : a[l], ftz ? flush(b[l]) : b[l], (minimum >> l & 1) != 0);
+    return xorsign && !is_nan(r) ? (r & 0x7fffffff) | ((x[l] ^ y[l]) & 0x80000000) : r;
   });
 }
 void decode_fmnmx(Decoder& d, Inst& i) {
   d.dst(i);
   i.flag[0] = d.flag(80);
   i.flag[1] = d.flag(81);  // .NAN: what is not a number wins [PTX ISA: min.NaN]
-  i.flag[2] = d.flag(82);  // .XORSIGN: of magnitudes, with the product of the signs
+  i.flag[2] = d.flag(82);  // .XORSIGN: what wins, with the product of the signs [measured H200]
   i.a[0] = d.a(Mod::fp);
   i.b[0] = d.s(Mod::fp);
   i.pp = d.pred(87);

@@ -71,7 +71,9 @@ Operand half_s(Decoder& d, Inst& i, unsigned shift) {
       break;
     }
     case sass::SourceS::constant_bindless:
-      d.refuse("a constant through a handle");
+      d.through_handle(&o, 1);
+      select = d.take(61, 60);
+      half_modifiers(d, o, select, 62, 63);
       break;
   }
   i.op |= select << shift;

@@ -1,4 +1,5 @@
 // Moves, special registers, constants.
+#include "replay/interp/handle.h"
 #include "replay/interp/op_table.h"
 #include "replay/interp/special.h"
 #include "replay/interp/step.h"
@@ -61,22 +62,31 @@ void decode_cs2r(Decoder& d, Inst& i) {
 }
 
 // --- constants
-bool load_constant(Step& s, const Inst& i, unsigned lane, int64_t offset) {
+const std::byte* bank_bytes(Step& s, const Inst& i, unsigned lane, int64_t offset) {
   const ByteView bank = s.program->banks.bank(i.type);
   if (offset < 0 || static_cast<uint64_t>(offset) + i.bytes > bank.size() || offset % i.bytes != 0) {
     s.fail(ErrorKind::device,
            fmt::format("a read of {} bytes at c[{:#x}][{:#x}]: the bank has {:#x} bytes", i.bytes, i.type,
                        offset, bank.size()),
            static_cast<int>(lane));
-    return false;
+    return nullptr;
   }
   if (const UnknownConstant* u =
           s.program->banks.unknown_in(i.type, static_cast<uint64_t>(offset), i.bytes)) {
     s.fail(ErrorKind::unsupported, fmt::format("the address of {}, which was not recorded", u->symbol),
            static_cast<int>(lane));
-    return false;
+    return nullptr;
   }
-  const std::byte* p = bank.data() + offset;
+  return bank.data() + offset;
+}
+// i.flag[1]: the constants are those of the handle in i.c[0..1].
+bool load_constant(Step& s, const Inst& i, unsigned lane, int64_t offset) {
+  const std::byte* p = nullptr;
+  if (i.flag[1])
+    p = handle_bytes(s, {i.c[0], i.c[1]}, offset, i.bytes, lane);
+  else
+    p = bank_bytes(s, i, lane, offset);
+  if (p == nullptr) return false;
   if (i.bytes >= 4) {
     for (unsigned k = 0; k < i.bytes / 4u; ++k) std::memcpy(&s.out(i.d[k])[lane], p + 4 * k, 4);
     return true;
@@ -101,13 +111,22 @@ void decode_size(Decoder& d, Inst& i) {
   i.flag[0] = size == 1 || size == 3;
   if (i.bytes == 0) d.refuse("the access size");
 }
+// The bank, or the pair of the handle at [29:24].
+void decode_constants(Decoder& d, Inst& i) {
+  const uint16_t opcode = d.opcode();
+  i.flag[1] = opcode == 0x1582 || opcode == 0x1ab9;
+  if (i.flag[1])
+    d.urs(i.c, 24, 2);
+  else
+    i.type = d.take(58, 54);
+}
 void decode_ldc(Decoder& d, Inst& i) {
-  if (d.opcode() != 0xb82) return d.refuse("a constant through a handle");
   decode_size(d, i);
   d.dst_gpr(i, std::max(1u, i.bytes / 4u));
-  const bool indexed = get_bits(d.word(), bits(31, 24)) != 255;
-  d.gprs(i.a, 24, 1);
-  i.type = d.take(58, 54);
+  decode_constants(d, i);
+  const unsigned vector_low = i.flag[1] ? 64 : 24;
+  const bool indexed = get_bits(d.word(), bits(vector_low + 7, vector_low)) != 255;
+  d.gprs(i.a, vector_low, 1);
   const uint32_t offset = d.take(53, 38);
   i.offset = indexed ? sign_extend(offset, 16) : offset;
   d.expect(79, 78, 0, "the addressing mode");
@@ -121,10 +140,10 @@ void uldc(Step& s, const Inst& i) {
 }
 void decode_uldc(Decoder& d, Inst& i) {
   const bool indexed = d.opcode() == 0x1abb;
-  if (d.opcode() != 0xab9 && !indexed) return d.refuse("a constant through a handle");
+  if (d.opcode() != 0xab9 && d.opcode() != 0x1ab9 && !indexed) return d.refuse("a constant of global memory");
   decode_size(d, i);
   d.dst_ur(i, std::max(1u, i.bytes / 4u));
-  i.type = d.take(58, 54);
+  decode_constants(d, i);
   const uint32_t offset = d.take(53, 38);
   i.offset = indexed ? sign_extend(offset, 16) : offset;
   i.a[0] = d.constant(0);

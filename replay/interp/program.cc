@@ -1,6 +1,7 @@
 #include "replay/interp/program.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "instrument/sass/effects.h"
 #include "instrument/sass/print.h"
@@ -99,6 +100,11 @@ void decode_one(Program& p, uint32_t index) {
     decode_guard(*form, w, i, d);
     op->decode(d, i);
     problem = d.problem();
+    if (d.handle() && problem.empty()) {
+      HandleConstant h = *d.handle();
+      h.operation = std::exchange(i.exec, execute_through_handle);
+      p.handles.insert_or_assign(index, h);
+    }
   }
   if (p.changes_registers) i.registers = registers_of(*p.arch, w, i.pc);
   XT_CHECK(!problem.empty() || i.exec != nullptr, "an operation was decoded without a way to execute it");

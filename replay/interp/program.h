@@ -10,6 +10,7 @@
 #include "instrument/sass/arch.h"
 #include "instrument/sass/inst.h"
 #include "replay/interp/constant_banks.h"
+#include "replay/interp/handle.h"
 #include "replay/interp/inst.h"
 #include "replay/interp/state.h"
 
@@ -24,6 +25,7 @@ struct Program {
   std::unordered_map<uint32_t, int32_t> pool_index;
   std::vector<std::string>
       problems;  // why an instruction is refused: Inst::op of a refusing one is the index here
+  std::map<uint32_t, HandleConstant> handles;  // of the instructions that have one, by index
   ConstantBanks banks;
   RowLayout layout;
   uint32_t registers = 0;          // EIATTR_REGCOUNT

@@ -44,13 +44,14 @@ struct Path {
 };
 
 // Rows of a warp's register file: R0..R(n-1), a row of zeros (RZ, URZ), a row that takes what is written to
-// them, UR0..UR62.
+// them, UR0..UR62, and two that constants through a handle come into.
 struct RowLayout {
   uint32_t gprs = 0;
   int32_t zero() const { return static_cast<int32_t>(gprs); }
   int32_t sink() const { return static_cast<int32_t>(gprs) + 1; }
   int32_t ur(unsigned u) const { return static_cast<int32_t>(gprs + 2 + u); }
-  uint32_t rows() const { return gprs + 2 + 63; }
+  int32_t handle(unsigned word) const { return static_cast<int32_t>(gprs + 2 + 63 + word); }
+  uint32_t rows() const { return gprs + 2 + 63 + 2; }
 };
 
 struct Warp {

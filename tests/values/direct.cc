@@ -76,6 +76,12 @@ class Machine {
       warp_.preds[p] = lanes;
       warp_.preds[8 + p] = (from.row[uniform_row][up_lane] >> p & 1) != 0 ? ~0u : 0;
     }
+    if (cls_ == Class::handle) {
+      input_ = from;
+      XT_CHECK(memory_.add(input_address + uint64_t{warp} * warp_bytes, std::as_writable_bytes(std::span(&input_, 1)), "input")
+                   .has_value(),
+               "areas overlap");
+    }
     if (is_bare(cls_)) return keep_memory(from);
     std::array<uint32_t, 32 * memory_words> area;
     for (unsigned l = 0; l < 32; ++l)
@@ -129,6 +135,7 @@ class Machine {
   interp::Cta cta_;
   interp::MemoryMap memory_;
   Bytes area_;
+  WarpState input_;  // as constants behind a handle
   std::array<std::array<uint32_t, 32>, memory_words> kept_{};
 };
 

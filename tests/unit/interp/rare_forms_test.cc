@@ -121,6 +121,9 @@ TEST(RareForms, SinglePrecision) {
   m.set(17, std::bit_cast<uint32_t>(1.0f));
   EXPECT_EQ(m.run(0x4000001106117209, 0x002fe20003840200, "FMNMX.XORSIGN R17, |R6|, |R17|, PT"), "");
   EXPECT_EQ(m.r(17)[0], std::bit_cast<uint32_t>(-1.0f));
+  m.set(17, std::bit_cast<uint32_t>(-1.0f));
+  EXPECT_EQ(m.run(0x0000001106117209, 0x002fe20003840000, "FMNMX.XORSIGN R17, R6, R17, PT"), "");
+  EXPECT_EQ(m.r(17)[0], std::bit_cast<uint32_t>(2.0f)) << "the sign of what wins does not count";
   // a * a - a, just above -2^-126: rounded to 24 bits it is the least normal number, and is not flushed.
   m.set(0, 0x00800000);
   EXPECT_EQ(m.run(0x0000000000067223, 0x000fca0000010800, "FFMA.FTZ R6, R0, R0, -R0"), "");
