@@ -82,6 +82,13 @@ Blocks find_blocks(const Code& code) {
   return out;
 }
 
+std::vector<bool> whole_instructions(const Blocks& blocks, const std::vector<bool>& full_blocks) {
+  std::vector<bool> whole;
+  if (full_blocks.empty()) return whole;
+  for (uint32_t b : blocks.block_of) whole.push_back(b != Blocks::none && full_blocks[b]);
+  return whole;
+}
+
 bool Blocks::runs_once(uint32_t block) const {
   if (blocks[block].first != 0) return false;
   for (const auto& next : successors)

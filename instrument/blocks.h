@@ -33,4 +33,7 @@ struct Blocks {
 
 Blocks find_blocks(const Code& code);
 
+// By instruction: whether its block is among the full ones (by block; empty: none is).
+std::vector<bool> whole_instructions(const Blocks& blocks, const std::vector<bool>& full_blocks);
+
 }  // namespace xtrace::instrument

@@ -24,6 +24,7 @@ struct LaunchShape {
   uint32_t dynamic_shared_bytes = 0;
   // High word of every address of the launch's global memory, when that is one: `mem` records of it are shorter.
   std::optional<uint32_t> memory_high{};
+  Bytes params{};   // of the launch, where they are known: strides of addresses may follow from them
 };
 
 // Which instructions inst, pair, mem and the point probes look at, by instruction of the section; empty: all.
@@ -114,6 +115,9 @@ class Splicer {
   // The same, with what reg, custom and range record; and with sparse sites, for inst, mem and the point probes.
   Splicer asked(Asked what) const;
   Splicer sparse(Sites sites) const;
+  // The same, for `mem`, knowing which blocks (by number) no counting replay saw with a lane missing. Records of address then take
+  // other bytes, so that these are counted anew.
+  Splicer counted(std::vector<bool> full_blocks) const;
   // Points of a point probe, in order of code, with the layout of their records.
   Result<std::vector<wire::Point>> points(ProbeKind probe) const;
   std::vector<std::string> region_names(ProbeKind probe) const;   // range: by site; else none
@@ -130,6 +134,8 @@ class Splicer {
   Places places_;
   std::shared_ptr<const Asked> asked_;
   Sites sites_;
+  struct Counted;
+  std::shared_ptr<const Counted> counted_;
 };
 
 // The same in one call.

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <deque>
+#include <set>
 
 #include "instrument/code.h"
 #include "instrument/sass/access.h"
@@ -19,22 +20,30 @@ constexpr BitRange guard_field = bits(15, 12);
 constexpr uint8_t rz = 255;
 constexpr unsigned warp_lanes = 32;
 
-// What a register holds. Nobody has looked yet (unseen), anything (unknown), or what LaneStride says by the definition at `by`.
+// What a register holds. Nobody has looked yet (unseen), anything (unknown), or what LaneStride says by the definition at `by`, or
+// by whichever of several in front of the whole join that `by` names.
 struct Value {
   enum class Kind : uint8_t { unseen, unknown, linear } kind = Kind::unseen;
   uint8_t guard = guard_always;
+  bool varies = false;         // from one execution of `by` to the next
   uint32_t stride = 0, step = 0;
   InstIndex by = 0;
+  bool is_known = false;       // it is `number`, in all lanes
+  uint32_t number = 0;
   bool is_uniform() const { return kind == Kind::linear && stride == 0 && step == 0; }
   bool operator==(const Value&) const = default;
 };
-constexpr Value unknown{Value::Kind::unknown, guard_always, 0, 0, 0};
-constexpr Value uniform{Value::Kind::linear, guard_always, 0, 0, 0};
+constexpr Value unknown{Value::Kind::unknown, guard_always, false, 0, 0, 0};
+constexpr Value uniform{Value::Kind::linear, guard_always, false, 0, 0, 0};
+constexpr Value known(uint32_t n) { return {Value::Kind::linear, guard_always, false, 0, 0, 0, true, n}; }
+constexpr InstIndex joined = 1u << 31;   // in `by`: at the head of this instruction
 
-Value meet(const Value& a, const Value& b) {
+Value meet(const Value& a, const Value& b, InstIndex at, bool whole) {
   if (a.kind == Value::Kind::unseen) return b;
   if (b.kind == Value::Kind::unseen || a == b) return a;
-  return unknown;
+  const bool alike = a.kind == Value::Kind::linear && b.kind == Value::Kind::linear && a.guard == b.guard && a.stride == b.stride &&
+                     a.step == b.step;
+  return whole && alike ? Value{Value::Kind::linear, a.guard, true, a.stride, a.step, joined | at} : unknown;
 }
 
 struct State {
@@ -47,16 +56,30 @@ Value linear(const Value& a, const Value& b, uint32_t stride, uint32_t step) {
   if (a.kind != Value::Kind::linear || b.kind != Value::Kind::linear) return unknown;
   const uint8_t guard = a.guard == guard_always ? b.guard : a.guard;
   if (b.guard != guard_always && b.guard != guard) return unknown;
-  return {Value::Kind::linear, guard, stride, step, 0};
+  return {Value::Kind::linear, guard, a.varies || b.varies, stride, step, 0};
 }
-Value sum(const Value& a, const Value& b) { return linear(a, b, a.stride + b.stride, a.step + b.step); }
-Value times(const Value& a, uint32_t factor) { return linear(a, uniform, a.stride * factor, a.step * factor); }
+Value with_number(Value v, bool is_known, uint32_t number) {
+  v.is_known = is_known && v.kind == Value::Kind::linear;
+  v.number = v.is_known ? number : 0;
+  return v;
+}
+Value sum(const Value& a, const Value& b) {
+  return with_number(linear(a, b, a.stride + b.stride, a.step + b.step), a.is_known && b.is_known, a.number + b.number);
+}
+// Low words of products: a factor that is one for the warp but not known would give a stride that is not known.
+Value product(const Value& a, const Value& b) {
+  if (b.is_known) return with_number(linear(a, b, a.stride * b.number, a.step * b.number), a.is_known, a.number * b.number);
+  if (a.is_known) return product(b, a);
+  return a.is_uniform() && b.is_uniform() ? linear(a, b, 0, 0) : unknown;
+}
+Value times(const Value& a, uint32_t factor) { return product(a, known(factor)); }
 
 // One instruction: what it makes of what stands in front of it.
 class Step {
  public:
-  Step(const Code& code, const Dim3& block, InstIndex i, const State& s)
-      : arch_(*code.arch), w_(code.insts[i].raw), fx_(code.insts[i].fx), block_(block), s_(s), layout_(sass::alu_layout(sass::opcode13(w_))) {}
+  Step(const Code& code, const LaunchFacts& launch, InstIndex i, const State& s)
+      : arch_(*code.arch), w_(code.insts[i].raw), fx_(code.insts[i].fx), launch_(launch), block_(launch.block), s_(s),
+        layout_(sass::alu_layout(sass::opcode13(w_))) {}
 
   // Of the first register that it writes, in the vector or the uniform file.
   Value result() const {
@@ -70,6 +93,7 @@ class Step {
     else if (m == "VIADD" && get_bits(w_, viadd_type) == 0) v = sum(a(), s());
     else if (m == "LEA" && !flag(carry_in) && !flag(high)) v = lea();
     else if (m == "SHF") v = shf();
+    else if (m == "LDC" || m == "ULDC") v = constant_load();
     else if (is_uniform_function(m)) v = of_uniform();
     return guarded(v);
   }
@@ -96,7 +120,7 @@ class Step {
 
   Value gpr(unsigned low) const {
     const auto r = static_cast<uint8_t>(get_bits(w_, bits(low + 7, low)));
-    if (r == rz) return uniform;
+    if (r == rz) return known(0);
     return fx_.use.gpr.test(r) ? s_.gpr[r] : unknown;   // else the operand is not what stands there
   }
   Value signed_by(const Value& v, unsigned sign) const {
@@ -109,12 +133,27 @@ class Step {
       case sass::SourceS::reg: return signed_by(gpr(32), 63);
       case sass::SourceS::ur: {
         const auto u = static_cast<unsigned>(get_bits(w_, bits(32 + arch_.ur_bits - 1u, 32)));
-        if (u == (1u << arch_.ur_bits) - 1) return uniform;   // URZ
+        if (u == (1u << arch_.ur_bits) - 1) return known(0);   // URZ
         return u < s_.ur.size() && fx_.use.ur.test(u) ? s_.ur[u] : unknown;
       }
       case sass::SourceS::constant_bindless: return unknown;
-      default: return uniform;   // an immediate, a constant bank
+      case sass::SourceS::imm: return known(imm());
+      case sass::SourceS::constant: return signed_by(constant(), 63);
     }
+    return unknown;
+  }
+  // In bits [58:54] the bank, in [53:38] the byte [sass.md 1.1]
+  Value constant() const {
+    constexpr BitRange bank = bits(58, 54), offset = bits(53, 38);
+    const auto word = get_bits(w_, bank) == 0 ? launch_.constant(static_cast<uint32_t>(get_bits(w_, offset))) : std::nullopt;
+    return word ? known(*word) : uniform;
+  }
+  Value constant_load() const {
+    constexpr BitRange size = bits(75, 73), mode = bits(79, 78);
+    constexpr uint64_t one_word = 4, two_words = 5;
+    const uint64_t words = get_bits(w_, size);
+    const bool plain = fx_.use.gpr.none() && fx_.use.ur.none() && get_bits(w_, mode) == 0 && (words == one_word || words == two_words);
+    return plain ? constant() : of_uniform();
   }
   Value b() const { return layout_.s_is_c ? t() : s(); }
   Value c() const { return layout_.s_is_c ? s() : t(); }
@@ -126,7 +165,7 @@ class Step {
 
   Value special() const {
     const auto sr = get_bits(w_, bits(79, 72));
-    const Value lane{Value::Kind::linear, guard_always, 1, 0, 0}, row{Value::Kind::linear, guard_always, 0, 1, 0};
+    const Value lane{Value::Kind::linear, guard_always, false, 1, 0, 0}, row{Value::Kind::linear, guard_always, false, 0, 1, 0};
     const uint64_t plane = uint64_t{block_.x} * block_.y;
     const uint8_t shift = row_shift(block_);
     switch (sr) {
@@ -146,18 +185,13 @@ class Step {
     }
   }
 
-  // Low words of products: a factor that is one for the warp but not known would give a stride that is not known.
-  Value product(const Value& x, const Value& y, std::optional<uint32_t> known) const {
-    if (known) return times(x, *known);
-    return x.is_uniform() && y.is_uniform() ? linear(x, y, 0, 0) : unknown;
-  }
   Value imad() const {
     constexpr uint16_t operation = 0x1ff, low_word = 0x024, wide = 0x025;
     const auto op = static_cast<uint16_t>(sass::opcode13(w_) & operation);
     if ((op != low_word && op != wide) || flag(carry_in)) return unknown;
     const bool b_in_s = layout_.s == sass::SourceS::reg && !layout_.s_is_c;
     const bool moves = get_bits(w_, bits(31, 24)) == rz || (b_in_s && get_bits(w_, bits(39, 32)) == rz);
-    return sum(moves ? uniform : product(gpr(24), b(), known_b()), c());
+    return sum(moves ? known(0) : product(gpr(24), b()), c());
   }
   Value lea() const {
     const auto shift = static_cast<unsigned>(get_bits(w_, bits(79, 75)));
@@ -201,21 +235,24 @@ class Step {
   const sass::Arch& arch_;
   const sass::RawInst& w_;
   const sass::Effects& fx_;
+  const LaunchFacts& launch_;
   const Dim3& block_;
   const State& s_;
   const sass::AluLayout layout_;
 };
 
-void apply(const Code& code, const Dim3& block, InstIndex i, State& s) {
+// `whole`: all lanes execute i together.
+void apply(const Code& code, const LaunchFacts& launch, InstIndex i, bool whole, State& s) {
   const sass::RegEffects& def = code.insts[i].fx.def;
-  const Step step(code, block, i, s);
+  const Step step(code, launch, i, s);
   const Value first = step.result(), others = step.others();
   const auto put = [&](const sass::RegSet& written, auto& file) {
     if (!written.any()) return;
     const Value* next = &first;
     for (size_t r = 0; r < file.size(); ++r) {
       if (!written.test(r)) continue;
-      file[r] = *next;
+      // Lanes that came past at different times would have it from different executions.
+      file[r] = next->varies && !whole ? unknown : *next;
       if (file[r].kind == Value::Kind::linear) file[r].by = i;
       next = &others;
     }
@@ -227,6 +264,112 @@ void apply(const Code& code, const Dim3& block, InstIndex i, State& s) {
     if (v.guard != guard_always && (def.pred >> (v.guard & 7) & 1) != 0) v = unknown;
 }
 
+// Forward, to a fixed point. States stand where paths meet or part; between them they are carried along.
+class Flow {
+ public:
+  using Found = std::map<std::pair<InstIndex, uint8_t>, LaneStride>;
+
+  Flow(const Code& code, const LaunchFacts& launch)
+      : code_(code), launch_(launch), entries_(code.insts.size(), 0), whole_join_(code.insts.size(), true),
+        start_(code.functions.at(0).entry) {
+    entries_[start_] = 2;
+    for (InstIndex i = 0; i < code.insts.size(); ++i) {
+      if (!code.reachable[i]) continue;
+      const auto next = code.successors(i);
+      for (InstIndex n : next) {
+        entries_[n] += next.size() == 1 && n == i + 1 ? 1 : 2;
+        if (!is_whole(i) || !is_whole(n)) whole_join_[n] = false;
+      }
+    }
+  }
+
+  // A value that turns out to be one of several at a whole join is that from the beginning in the next round: else what was
+  // derived of the first of them would be taken for another value where paths meet behind it.
+  Found run() {
+    for (size_t known = 0;; known = joins_.size()) {
+      at_.clear();
+      found_.clear();
+      pass();
+      if (joins_.size() == known) return std::move(found_);
+    }
+  }
+
+ private:
+  bool is_whole(InstIndex i) const { return i < launch_.whole.size() && launch_.whole[i]; }
+
+  void pass() {
+    State first;
+    for (Value& v : first.gpr) v = unknown;
+    for (Value& v : first.ur) v = unknown;
+    at_[start_] = first;
+    work_.push_back(start_);
+    while (!work_.empty()) {
+      InstIndex i = work_.front();
+      work_.pop_front();
+      State s = at_[i];
+      while (true) {
+        look(i, s);
+        apply(code_, launch_, i, is_whole(i), s);
+        const auto next = code_.successors(i);
+        if (next.size() == 1 && entries_[next[0]] == 1) {
+          i = next[0];
+          continue;
+        }
+        for (InstIndex n : next)
+          if (arrive(n, s) && std::find(work_.begin(), work_.end(), n) == work_.end()) work_.push_back(n);
+        break;
+      }
+    }
+  }
+
+  // Whether the state at n has changed.
+  bool arrive(InstIndex n, const State& s) {
+    const auto [found, added] = at_.try_emplace(n);
+    bool changed = added;
+    const auto merge = [&](auto& old, const auto& in, unsigned file) {
+      for (size_t r = 0; r < in.size(); ++r) {
+        Value v = meet(old[r], in[r], n, whole_join_[n]);
+        const auto place = std::pair(n, static_cast<uint32_t>(file + r));
+        if (v.kind == Value::Kind::linear && v.by != (joined | n) && joins_.contains(place)) {
+          v.by = joined | n;
+          v.varies = true;
+        }
+        if (v.kind == Value::Kind::linear && v.by == (joined | n)) joins_.insert(place);
+        changed |= !(v == old[r]);
+        old[r] = v;
+      }
+    };
+    merge(found->second.gpr, s.gpr, 0);
+    merge(found->second.ur, s.ur, static_cast<unsigned>(s.gpr.size()));
+    return changed;
+  }
+
+  void look(InstIndex i, const State& s) {
+    const sass::RawInst& w = code_.insts[i].raw;
+    const auto accesses = sass::accesses(*code_.arch, w);
+    const auto* all = std::get_if<std::vector<sass::Access>>(&accesses);
+    if (all == nullptr) return;
+    const auto guard = static_cast<uint8_t>(get_bits(w, guard_field));
+    for (const sass::Access& a : *all) {
+      if (a.low == a.none) continue;
+      const Value& v = s.gpr[a.low];
+      const bool holds = v.kind == Value::Kind::linear && (v.guard == guard_always || v.guard == guard);
+      if (holds) found_[{i, a.low}] = {v.stride, v.step, v.guard};
+      else found_.erase({i, a.low});
+    }
+  }
+
+  const Code& code_;
+  const LaunchFacts& launch_;
+  std::vector<uint32_t> entries_;
+  std::vector<bool> whole_join_;   // all blocks that lead here are whole, and so is this one
+  const InstIndex start_;
+  std::map<InstIndex, State> at_;
+  std::set<std::pair<InstIndex, uint32_t>> joins_;   // instruction; register, or 256 and uniform register
+  std::deque<InstIndex> work_;
+  Found found_;
+};
+
 }  // namespace
 
 uint8_t row_shift(const Dim3& block) {
@@ -234,69 +377,11 @@ uint8_t row_shift(const Dim3& block) {
   return rows ? static_cast<uint8_t>(std::countr_zero(block.x)) : 0;
 }
 
-LaneStrides::LaneStrides(const Code& code, const Dim3& block) {
-  // States stand where paths meet or part; between them they are carried along.
-  std::vector<uint32_t> entries(code.insts.size(), 0);
-  const InstIndex start = code.functions.at(0).entry;
-  entries[start] = 2;
-  for (InstIndex i = 0; i < code.insts.size(); ++i) {
-    if (!code.reachable[i]) continue;
-    const auto next = code.successors(i);
-    for (InstIndex n : next) entries[n] += next.size() == 1 && n == i + 1 ? 1 : 2;
-  }
-  std::map<InstIndex, State> at;
-  State first;
-  for (Value& v : first.gpr) v = unknown;
-  for (Value& v : first.ur) v = unknown;
-  at[start] = first;
-  std::deque<InstIndex> work{start};
-  const auto look = [&](InstIndex i, const State& s) {
-    const sass::RawInst& w = code.insts[i].raw;
-    const auto found = sass::accesses(*code.arch, w);
-    const auto* all = std::get_if<std::vector<sass::Access>>(&found);
-    if (all == nullptr) return;
-    const auto guard = static_cast<uint8_t>(get_bits(w, guard_field));
-    for (const sass::Access& a : *all) {
-      if (a.low == a.none) continue;
-      const Value& v = s.gpr[a.low];
-      const bool holds = v.kind == Value::Kind::linear && (v.guard == guard_always || v.guard == guard);
-      if (holds) at_[{i, a.low}] = {v.stride, v.step, v.guard};
-      else at_.erase({i, a.low});
-    }
-  };
-  while (!work.empty()) {
-    InstIndex i = work.front();
-    work.pop_front();
-    State s = at[i];
-    while (true) {
-      look(i, s);
-      apply(code, block, i, s);
-      const auto next = code.successors(i);
-      if (next.size() == 1 && entries[next[0]] == 1) {
-        i = next[0];
-        continue;
-      }
-      for (InstIndex n : next) {
-        const auto [found, added] = at.try_emplace(n, s);
-        bool changed = added;
-        if (!added) {
-          State& old = found->second;
-          for (size_t r = 0; r < s.gpr.size(); ++r) {
-            const Value v = meet(old.gpr[r], s.gpr[r]);
-            changed |= !(v == old.gpr[r]);
-            old.gpr[r] = v;
-          }
-          for (size_t r = 0; r < s.ur.size(); ++r) {
-            const Value v = meet(old.ur[r], s.ur[r]);
-            changed |= !(v == old.ur[r]);
-            old.ur[r] = v;
-          }
-        }
-        if (changed && std::find(work.begin(), work.end(), n) == work.end()) work.push_back(n);
-      }
-      break;
-    }
-  }
+std::optional<uint32_t> LaunchFacts::constant(uint32_t byte) const {
+  if (byte < params_at || byte - params_at + sizeof(uint32_t) > params.size()) return std::nullopt;
+  return *read_at<uint32_t>(params, byte - params_at, "parameter");
 }
+
+LaneStrides::LaneStrides(const Code& code, const LaunchFacts& launch) : at_(Flow(code, launch).run()) {}
 
 }  // namespace xtrace::instrument

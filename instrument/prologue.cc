@@ -48,6 +48,18 @@ void set_lane_offset(Sequence& seq, Gpr offset, Gpr v, uint8_t wait_mask) {
   put(seq, enc::shf_l_u32_imm(offset, offset, 2), after(vector_to_memory));
 }
 
+// Of the thread number in v, of which bits [4:3] are the group. After vector_to_vector cycles.
+void set_lane_masks(Sequence& seq, const LaneMasks& m, Gpr v, uint8_t wait_mask) {
+  constexpr uint8_t group_bit = 3;   // lane / 8
+  put(seq, enc::shf_r_u32_hi_imm(m.bit0, v, group_bit), {.stall = 1, .wait_mask = wait_mask});
+  put(seq, enc::shf_r_u32_hi_imm(m.bit1, v, group_bit + 1), after(vector_to_vector));
+  put(seq, enc::lop3_imm(m.bit0, m.bit0, 1, enc::RZ, lut_and));
+  put(seq, enc::lop3_imm(m.bit1, m.bit1, 1, enc::RZ, lut_and), after(vector_to_vector));
+  put(seq, enc::imad_imm(m.bit0, m.bit0, ~0u, enc::RZ));
+  put(seq, enc::imad_imm(m.bit1, m.bit1, ~0u, enc::RZ), after(vector_to_vector));
+  put(seq, enc::lop3(m.both, m.bit0, m.bit1, enc::RZ, lut_and));
+}
+
 // The second word of a SlotHead: the bytes of the time moved to where SR_VIRTID leaves room, then both in one word.
 sass::RawInst place_time(Gpr time) {
   constexpr uint32_t time_bytes = 0x2211;
@@ -69,8 +81,8 @@ constexpr Schedule when_read(unsigned stall) { return {.stall = stall, .wait_mas
 class Classic {
  public:
   Classic(const sass::Arch& arch, const LaunchShape& shape, const Plan& plan, const wire::SlotLayout& layout,
-          const std::optional<LaneGroups>& groups, const std::optional<Gpr>& lane_offset, const UniformPlan& ur)
-      : arch_(arch), shape_(shape), plan_(plan), layout_(layout), groups_(groups), lane_offset_(lane_offset), ur_(ur) {}
+          const std::optional<LaneGroups>& groups, const LaneRegisters& lanes, const UniformPlan& ur)
+      : arch_(arch), shape_(shape), plan_(plan), layout_(layout), groups_(groups), lanes_(lanes), ur_(ur) {}
 
   Prologue build() {
     read_coordinates(shape_.block, enc::sr_tid_x, tid, r2, r3);
@@ -83,7 +95,8 @@ class Classic {
       put(seq_, enc::nop(), when_read(1));
       set_lane_groups(seq_, *groups_, tid, r2, r3);
     }
-    if (lane_offset_) set_lane_offset(seq_, *lane_offset_, tid, 1u << sb_values);
+    if (lanes_.offset) set_lane_offset(seq_, *lanes_.offset, tid, 1u << sb_values);
+    if (lanes_.masks) set_lane_masks(seq_, *lanes_.masks, tid, 1u << sb_values);
     put(seq_, enc::shf_r_u32_hi_imm(tid, tid, 5), when_read(vector_to_vector));   // warp in its CTA
     if (plan_.probe == ProbeKind::count)
       counters();
@@ -237,7 +250,7 @@ class Classic {
   const Plan& plan_;
   const wire::SlotLayout& layout_;
   const std::optional<LaneGroups>& groups_;
-  const std::optional<Gpr>& lane_offset_;
+  const LaneRegisters& lanes_;
   const UniformPlan& ur_;
   Prologue out_;
   Sequence& seq_ = out_.words;
@@ -248,9 +261,9 @@ using Registers = std::array<Gpr, 8>;   // [2,3] and [4,5] are aligned pairs
 class Light {
  public:
   Light(const sass::Arch& arch, const LaunchShape& shape, const wire::SlotLayout& layout,
-        const std::optional<LaneGroups>& groups, const std::optional<Gpr>& lane_offset, const Scratch& scratch,
+        const std::optional<LaneGroups>& groups, const LaneRegisters& lanes, const Scratch& scratch,
         const Registers& r, const HeldHead* held)
-      : arch_(arch), shape_(shape), layout_(layout), groups_(groups), lane_offset_(lane_offset), ur_(scratch.uniform()),
+      : arch_(arch), shape_(shape), layout_(layout), groups_(groups), lanes_(lanes), ur_(scratch.uniform()),
         sb_(scratch.scoreboard()), r_(r),
         holds_head_(held != nullptr), first_record_(layout.lead_bytes + (held != nullptr ? held->record_bytes : 0)) {}
 
@@ -314,7 +327,8 @@ class Light {
       put(seq, store_head({address(), -static_cast<int32_t>(layout_.lead_bytes)}, clock()),
           {.stall = 1, .read_barrier = sb_});
     if (groups_) set_lane_groups(seq, *groups_, thread(), spare(), virtid());
-    if (lane_offset_) set_lane_offset(seq, *lane_offset_, thread(), 0);
+    if (lanes_.offset) set_lane_offset(seq, *lanes_.offset, thread(), 0);
+    if (lanes_.masks) set_lane_masks(seq, *lanes_.masks, thread(), 0);
     return seq;
   }
 
@@ -340,7 +354,7 @@ class Light {
   const LaunchShape& shape_;
   const wire::SlotLayout& layout_;
   const std::optional<LaneGroups>& groups_;
-  const std::optional<Gpr>& lane_offset_;
+  const LaneRegisters& lanes_;
   const UniformPlan& ur_;
   uint8_t sb_;
   Registers r_;
@@ -394,17 +408,17 @@ uint32_t warps_per_cta(const LaunchShape& shape) { return static_cast<uint32_t>(
 
 Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShape& shape, const Plan& plan,
                         const wire::SlotLayout& layout, const std::optional<LaneGroups>& groups,
-                        const std::optional<HeldHead>& held, const std::optional<Gpr>& lane_offset,
+                        const std::optional<HeldHead>& held, const LaneRegisters& lanes,
                         const Insertions& insertions, Scratch& scratch) {
   if (!has_light_prologue(plan, layout)) {
-    Prologue classic = Classic(*code.arch, shape, plan, layout, groups, lane_offset, scratch.uniform()).build();
+    Prologue classic = Classic(*code.arch, shape, plan, layout, groups, lanes, scratch.uniform()).build();
     classic.settle = groups ? predicate_to_guard : 0;
     return classic;
   }
   Prologue out;
   out.settle = std::max(r2ur_to_use, groups ? predicate_to_guard : 0);
   const auto split = [&](InstIndex at, const Holder& a, const Holder& b) {
-    Light light(*code.arch, shape, layout, groups, lane_offset, scratch, registers_of(a, b), held ? &*held : nullptr);
+    Light light(*code.arch, shape, layout, groups, lanes, scratch, registers_of(a, b), held ? &*held : nullptr);
     out.words = light.start();
     out.rest = light.finish();
     out.rest_at = at;
@@ -422,7 +436,7 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
       return out;
     }
   }
-  Light light(*code.arch, shape, layout, groups, lane_offset, scratch,
+  Light light(*code.arch, shape, layout, groups, lanes, scratch,
               {Gpr{0}, Gpr{1}, Gpr{2}, Gpr{3}, Gpr{4}, Gpr{5}, Gpr{6}, Gpr{7}}, nullptr);
   out.words = light.start();
   const Sequence rest = light.finish();

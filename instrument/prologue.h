@@ -45,13 +45,19 @@ Shadows find_shadows(const Code& code, const ProbeBlock& block, InstIndex from, 
 // of the first wait.
 std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions);
 
+// Registers that a probe holds for the whole kernel.
+struct LaneRegisters {
+  std::optional<sass::enc::Gpr> offset;   // 4 * lane
+  std::optional<LaneMasks> masks;         // of the lane groups
+};
+
 // `insertions` are the probe's: the rest of a light prologue stands in front of all of them. `groups`: the lane groups that
-// the probe uses, if it does. `lane_offset`: a register to set to 4 * lane. Takes registers from `scratch`, or R0..R7 in front of
+// the probe uses, if it does. `lanes`: to be set. Takes registers from `scratch`, or R0..R7 in front of
 // the kernel, where nothing is live.
 // Classic prologues end drained: no scoreboard is left outstanding.
 Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShape& shape, const Plan& plan,
                         const wire::SlotLayout& layout, const std::optional<LaneGroups>& groups,
-                        const std::optional<HeldHead>& held, const std::optional<sass::enc::Gpr>& lane_offset,
+                        const std::optional<HeldHead>& held, const LaneRegisters& lanes,
                         const Insertions& insertions, Scratch& scratch);
 
 // Warps of a CTA, as numbered by the prologue.

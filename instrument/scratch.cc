@@ -30,6 +30,17 @@ Result<UniformPlan> plan_uniform(const Code& code, const Liveness& liveness) {
   return UniformPlan{{pairs[0]}, {pairs[1]}, {singles[0]}, {singles[1]}, {singles[2]}, {singles[3]}};
 }
 
+std::vector<sass::enc::Ureg> plan_spare_uniform(const Liveness& liveness, const UniformPlan& plan) {
+  constexpr size_t most = 16;
+  sass::RegSet free = liveness.untouched_uniform();
+  for (sass::enc::Ureg u : {plan.address, high_half(plan.address), plan.header, high_half(plan.header), plan.cursor, plan.mask, plan.base, plan.temp})
+    free.reset(u.index);
+  std::vector<sass::enc::Ureg> spare;
+  for (uint8_t r = 62; r-- > 0 && spare.size() < most;)
+    if (free.test(r)) spare.push_back({r});
+  return spare;
+}
+
 // Scoreboards that DEPBAR counts in groups can not be shared (sass.md 5.4).
 uint8_t shareable_scoreboards(const Code& code) {
   uint8_t counted = 0;
@@ -78,6 +89,7 @@ Result<Scratch> Scratch::plan(const Code& code, const cubin::KernelInfo& info, c
   s.code_ = &code;
   s.liveness_ = &liveness;
   XT_TRY(s.uniform_, plan_uniform(code, liveness));
+  s.spare_uniform_ = plan_spare_uniform(liveness, s.uniform_);
   s.lane_groups_ = plan_lane_groups(liveness.untouched_predicates());
   s.shared_scoreboards_ = shareable_scoreboards(code);
   XT_TRY(const auto scoreboards, plan_scoreboards(code, s.shared_scoreboards_, blocks, liveness));
@@ -214,12 +226,29 @@ Result<Holder> Scratch::holder(InstIndex from, InstIndex to, std::initializer_li
 std::optional<sass::enc::Gpr> Scratch::reserve() {
   const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
   const uint32_t first = std::max(own, prologue_registers);
-  for (uint32_t r : {first | 1, first}) {
-    if (r + 1 + reserved_registers > free_count_) continue;
-    count_ = std::max(count_, r + 1 + reserved_registers);
-    fresh_used_ = std::max(fresh_used_, r + 1 - own);
-    reserved_.set(r);
-    return sass::enc::Gpr{static_cast<uint8_t>(r)};
+  for (uint32_t start : {first | 1, (first + 1) & ~1u})
+    for (uint32_t r = start; r + 1 + reserved_registers <= free_count_; r += 2) {
+      if (reserved_.test(r)) continue;
+      count_ = std::max(count_, r + 1 + reserved_registers);
+      fresh_used_ = std::max(fresh_used_, r + 1 - own);
+      reserved_.set(r);
+      return sass::enc::Gpr{static_cast<uint8_t>(r)};
+    }
+  return std::nullopt;
+}
+
+std::optional<LaneMasks> Scratch::reserve_masks() {
+  constexpr uint32_t masks = 3, below = 12;   // three quads
+  const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
+  const uint32_t first = std::max(own, prologue_registers);
+  if (first + masks + reserved_registers > free_count_) return std::nullopt;
+  for (uint32_t r = std::min(free_count_ - reserved_registers - masks, first + below); r >= first; --r) {
+    if (reserved_.test(r) || reserved_.test(r + 1) || reserved_.test(r + 2)) continue;
+    for (uint32_t k = 0; k < masks; ++k) reserved_.set(r + k);
+    count_ = std::max(count_, r + masks + reserved_registers);
+    fresh_used_ = std::max(fresh_used_, r + masks - own);
+    const auto reg = [r](uint32_t k) { return sass::enc::Gpr{static_cast<uint8_t>(r + k)}; };
+    return LaneMasks{reg(0), reg(1), reg(2)};
   }
   return std::nullopt;
 }

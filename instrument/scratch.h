@@ -41,6 +41,11 @@ struct LaneGroups {
   static constexpr unsigned groups = 4;
 };
 
+// The same for kernels that leave no predicates, in three registers: all ones in the lanes whose group has that bit, or both.
+struct LaneMasks {
+  sass::enc::Gpr bit0, bit1, both;
+};
+
 // Registers for the words of a record, all in one of these shapes:
 //   quad       r[0..3] = Rn..Rn+3, n % 4 == 0: one 128-bit store
 //   two_pairs  r[0..1] and r[2..3], each an aligned pair: two 64-bit stores
@@ -62,6 +67,8 @@ class Scratch {
                               const Liveness& liveness, const LaunchShape& shape);
 
   const UniformPlan& uniform() const { return uniform_; }
+  // Uniform registers beside those, a few at most, which nobody holds anything in.
+  const std::vector<sass::enc::Ureg>& spare_uniform() const { return spare_uniform_; }
   // Nothing when the kernel leaves too few predicates.
   const std::optional<LaneGroups>& lane_groups() const { return lane_groups_; }
   // Scoreboards that stores of probes may signal (bit mask): those that the kernel does not count groups on.
@@ -79,6 +86,8 @@ class Scratch {
                         const std::optional<Holder>& previous);
   // A register above the kernel's own, at no cost in occupancy, that nobody else gets from now on; nothing when there is none.
   std::optional<sass::enc::Gpr> reserve();
+  // The same for three that follow each other, with room for pairs and quads below them where there is any.
+  std::optional<LaneMasks> reserve_masks();
   // A predicate that may hold a value at every such point; nothing when there is none.
   std::optional<sass::enc::Pred> predicate(InstIndex from, InstIndex to) const;
 
@@ -94,6 +103,7 @@ class Scratch {
   const Code* code_ = nullptr;
   const Liveness* liveness_ = nullptr;
   UniformPlan uniform_;
+  std::vector<sass::enc::Ureg> spare_uniform_;
   std::optional<LaneGroups> lane_groups_;
   uint8_t scoreboard_[2] = {0, 0};
   uint8_t shared_scoreboards_ = 0;

@@ -25,6 +25,10 @@ struct Layout {
   uint32_t bytes() const { return static_cast<uint32_t>(words.size()) * sass::inst_bytes; }
 };
 
+LaunchFacts facts_of(const LaunchShape& shape, const cubin::KernelInfo& info, const Code& code) {
+  return {shape.block, {}, shape.params, info.param_base != 0 ? info.param_base : code.arch->bank0_params};
+}
+
 wire::AddressMap describe(const Code& code, const Blocks& blocks) {
   wire::AddressMap map;
   for (uint32_t number = 0; number < blocks.blocks.size(); ++number) {
@@ -118,12 +122,13 @@ bool writes_record(const Sequence& seq) {
 }
 
 // Inserts the second part of a light prologue, and waits for what has not settled until the first record of the entry
-// block, or until its end. `at_once`: the entry block itself uses what has to settle.
+// block, or until its end. `at_once`: the entry block itself uses what has to settle, from its first probe on.
 void place_rest(const Code& code, const Blocks& blocks, bool at_once, bool held, Prologue& prologue,
                 Insertions& insertions) {
   unsigned passed = 0;
   const InstIndex last = blocks.blocks[blocks.block_of[prologue.rest_at]].last();
-  for (InstIndex i = prologue.rest_at; !at_once && i <= last && passed < prologue.settle; ++i) {
+  for (InstIndex i = prologue.rest_at; i <= last && passed < prologue.settle; ++i) {
+    if (at_once && !insertions.before[i].empty()) break;
     // The record that is stored with the head does not use the cursor.
     if (writes_record(insertions.before[i]) && !(held && i == prologue.rest_at)) break;
     passed += least_cycles(insertions.before[i]) + sass::get_control(code.insts[i].raw).stall;
@@ -203,6 +208,11 @@ const ProbeBody& body_of(ProbeKind probe) {
 
 }  // namespace
 
+struct Splicer::Counted {
+  std::vector<bool> full_blocks, whole;   // by block, by instruction
+  LaneStrides lanes;
+};
+
 struct Splicer::Impl {
   Bytes cubin;
   LaunchShape shape;
@@ -211,10 +221,11 @@ struct Splicer::Impl {
   Code code;
   Blocks blocks;
   Liveness liveness;
-  LaneStrides lanes;
   wire::AddressMap map;   // blocks only
 
-  Scope scope(const Splicer& s) const { return {shape, s.places_, lanes, *s.asked_, s.sites_}; }
+  Scope scope(const Splicer& s) const {
+    return {shape, s.places_, s.counted_->lanes, *s.asked_, s.counted_->whole, s.sites_};
+  }
 };
 
 Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const LaunchShape& shape) {
@@ -226,12 +237,12 @@ Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const L
   XT_TRY(Code code, read_code(image, info));
   Blocks blocks = find_blocks(code);
   Liveness liveness(code);
-  LaneStrides lanes(code, shape.block);
   wire::AddressMap map = describe(code, blocks);
   Splicer s;
   s.asked_ = std::make_shared<const Asked>();
+  s.counted_ = std::make_shared<const Counted>(Counted{{}, {}, LaneStrides(code, facts_of(shape, info, code))});
   s.impl_ = std::make_shared<const Impl>(Impl{Bytes(bytes.begin(), bytes.end()), shape, std::move(image), std::move(info),
-                                              std::move(code), std::move(blocks), std::move(liveness), std::move(lanes), std::move(map)});
+                                              std::move(code), std::move(blocks), std::move(liveness), std::move(map)});
   return s;
 }
 
@@ -307,6 +318,17 @@ Splicer Splicer::sparse(Sites sites) const {
   return s;
 }
 
+Splicer Splicer::counted(std::vector<bool> full_blocks) const {
+  XT_CHECK(full_blocks.size() == blocks().size(), "whether each block is full");
+  Splicer s = *this;
+  std::vector<bool> whole = whole_instructions(impl_->blocks, full_blocks);
+  LaunchFacts facts = facts_of(impl_->shape, impl_->info, impl_->code);
+  facts.whole = whole;
+  LaneStrides lanes(impl_->code, facts);
+  s.counted_ = std::make_shared<const Counted>(Counted{std::move(full_blocks), std::move(whole), std::move(lanes)});
+  return s;
+}
+
 Result<std::vector<wire::Point>> Splicer::points(ProbeKind probe) const {
   const Scope scope = impl_->scope(*this);
   XT_TRY(const std::vector<PointPlan> plans, find_points(probe, {impl_->code, impl_->blocks, impl_->liveness, scope}));
@@ -340,7 +362,7 @@ std::vector<Splicer::NotCovered> Splicer::not_covered() const {
 }
 
 Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout) const {
-  const auto& [cubin, shape, original_image, info, code, blocks, liveness, lanes, map] = *impl_;
+  const auto& [cubin, shape, original_image, info, code, blocks, liveness, map] = *impl_;
   Spliced out;
   out.map = map;
   out.map.layout = layout;
@@ -357,21 +379,21 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   XT_TRY(Scratch scratch, Scratch::plan(code, info, blocks, liveness, shape));
   Insertions insertions(code.insts.size());
   std::optional<HeldHead> held_head;
-  std::optional<sass::enc::Gpr> lane_offset;
+  LaneRegisters lanes;
   const Scope scope = impl_->scope(*this);
-  ProbeContext context{code, blocks, liveness, scope, plan, layout, scratch, insertions, held_head, lane_offset, out.map};
+  ProbeContext context{code, blocks, liveness, scope, plan, layout, scratch, insertions, held_head, lanes.offset, lanes.masks, out.map};
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
   bool packs = false, four_groups = false;
+  const auto is_packed = [&plan](const wire::Block& b) { return b.full && (!b.clock_at.empty() || plan.probe == ProbeKind::mem); };
   for (const wire::Block& b : out.map.blocks) {
-    packs |= (b.full && !b.clock_at.empty()) || !b.chain.empty();
-    four_groups |= (b.full && !b.clock_at.empty()) || b.chain.size() + 1 == LaneGroups::groups;
+    packs |= is_packed(b) || !b.chain.empty();
+    four_groups |= is_packed(b) || b.chain.size() + 1 == LaneGroups::groups;
   }
   std::optional<LaneGroups> groups = packs ? scratch.lane_groups() : std::nullopt;
   if (groups && !four_groups) groups->both = {};
   Prologue prologue = build_prologue(code, blocks, shape, plan, layout, groups,
-                                     held_head, lane_offset, insertions, scratch);
-  place_rest(code, blocks, packs && !out.map.blocks[0].clock_at.empty() && out.map.blocks[0].full, held_head.has_value(), prologue,
-             insertions);
+                                     held_head, lanes, insertions, scratch);
+  place_rest(code, blocks, packs && is_packed(out.map.blocks[0]), held_head.has_value(), prologue, insertions);
   to_arch(*code.arch, insertions, prologue.words);
   if (plan.probe != ProbeKind::count) choose_read_barriers(code, scratch.shared_scoreboards(), insertions);
   add_waits(code, insertions, prologue.words);
@@ -405,8 +427,13 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   if (plan.probe == ProbeKind::mem) {
     out.claims.records_addresses = true;
     out.claims.memory_high_is_known = shape.memory_high.has_value();
-    out.claims.block = shape.block;
-    if (lane_offset) out.claims.lane_offset = lane_offset->index;
+    out.claims.launch = facts_of(shape, info, code);
+    out.claims.full_blocks = counted_->full_blocks;
+    if (lanes.offset) out.claims.lane_offset = lanes.offset->index;
+    if (lanes.masks) out.claims.lane_masks = {lanes.masks->bit0.index, lanes.masks->bit1.index, lanes.masks->both.index};
+    if (groups) out.claims.lane_groups = {groups->bit0.index, groups->bit1.index, groups->both.index};
+    for (const wire::Block& b : out.map.blocks) out.claims.full_records.push_back(b.full);
+    out.claims.accesses = out.map.accesses;
     for (InstIndex i = 0; i < code.insts.size(); ++i) out.claims.places.push_back(scope.has(i));
     out.claims.addresses = address_claims(code, blocks, scope);
   }

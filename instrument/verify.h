@@ -18,7 +18,8 @@
 //   address-recorded    `mem`: every register of every covered address, and its guard as a mask of lanes, is stored in front
 //                       of its access, in the same block, by all active lanes, to the place that is claimed; nothing in
 //                       between writes it, and no other store goes to that place; or, of a register that is base + lane * stride
-//                       for the lanes of the access, the base is, by those lanes
+//                       for the lanes of the access, the base is, by those lanes. In records of full blocks: what decoders
+//                       take from each place is what was stored there, and nothing else went to it
 //   value-recorded      point probes: every word of every record is what the map says it is, is stored once, at its place, by all
 //                       active lanes, at that point; the cursor moves by the record's size
 //   result-too-early    inserted code reads no result before its latency or scoreboard allows it
@@ -60,8 +61,13 @@ struct SpliceClaims {
   uint32_t prologue_words = 0;                   // in front of the first copy and its first label
   std::map<uint32_t, uint32_t> words_behind;     // original offset -> inserted words behind it that jumps do not reach
   bool records_addresses = false;                // `mem`
-  Dim3 block{};                                  // threads of a CTA
+  LaunchFacts launch{};                          // without `whole`
+  std::vector<bool> full_blocks{};               // by block: a counting replay has shown that no lane is ever missing
   std::optional<uint8_t> lane_offset{};          // register that the prologue sets to 4 * lane
+  // Registers and predicates that it sets by lane / 8 (LaneMasks, LaneGroups): bit 0, bit 1, both; empty: none.
+  std::vector<uint8_t> lane_masks{}, lane_groups{};
+  std::vector<bool> full_records{};              // by block: its record is that of a full block
+  std::vector<wire::Access> accesses{};          // what decoders make of records
   bool memory_high_is_known = false;             // high words of global addresses are not recorded
   std::vector<bool> places{};                    // by instruction, those whose accesses are recorded; empty: all
   std::vector<AddressClaim> addresses{};

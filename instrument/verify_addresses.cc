@@ -22,13 +22,23 @@ constexpr BitRange factor_field = bits(63, 32), addend_field = bits(71, 64), spe
 constexpr BitRange size_field = bits(75, 73), lut_field = bits(79, 72), shf_field = bits(80, 73);
 constexpr uint64_t no_register = 255, lane_number = 0, size_64 = 5, vote_any = 1, always = 7;
 
+LaunchFacts facts_of(const SpliceClaims& claims, const Blocks& blocks) {
+  LaunchFacts facts = claims.launch;
+  facts.whole = whole_instructions(blocks, claims.full_blocks);
+  return facts;
+}
+
 class Addresses {
  public:
   Addresses(SpliceView& v, const SpliceClaims& claims, Violations& out)
-      : v_(v), claims_(claims), out_(out), lanes_(v.old, claims.block) {}
+      : v_(v), claims_(claims), out_(out), blocks_(find_blocks(v.old)),
+        lanes_(v.old, facts_of(claims, blocks_)) {}
 
   void run() {
-    for (const ProbeBlock& block : find_blocks(v_.old).blocks) {
+    check_words(v_, claims_, blocks_, lanes_, out_);
+    for (uint32_t number = 0; number < blocks_.blocks.size(); ++number) {
+      const ProbeBlock& block = blocks_.blocks[number];
+      if (number < claims_.full_records.size() && claims_.full_records[number]) continue;
       from_ = v_.copies[0].label[block.first];
       for (InstIndex i = block.first; i <= block.last(); ++i) {
         if (!claims_.places.empty() && !claims_.places[i]) continue;
@@ -133,7 +143,7 @@ class Addresses {
     while (first > from_ && v_.is_inserted(first - 1)) --first;
     for (uint32_t lane = 0; lane < 32; ++lane)
       for (const uint32_t value : {0u, 0x12345678u}) {
-        const uint32_t expected = value - lane * lanes.stride - (lane >> row_shift(claims_.block)) * lanes.step;
+        const uint32_t expected = value - lane * lanes.stride - (lane >> row_shift(claims_.launch.block)) * lanes.step;
         if (result_of(first, last, lane, reg, value) != expected) return std::nullopt;
       }
     return place_of(store, result);
@@ -234,6 +244,7 @@ class Addresses {
   SpliceView& v_;
   const SpliceClaims& claims_;
   Violations& out_;
+  const Blocks blocks_;
   const LaneStrides lanes_;
   uint32_t from_ = 0;          // first word of the block
 };

@@ -1,6 +1,7 @@
 // What both halves of the verifier look at: the original code, the new words, and where each original went.
 #pragma once
 
+#include "instrument/blocks.h"
 #include "instrument/liveness.h"
 #include "instrument/verify.h"
 
@@ -33,6 +34,8 @@ using Violations = std::vector<Violation>;
 
 // verify_addresses.cc: address-recorded. Fills address_store and access_guard.
 void check_addresses(SpliceView& v, const SpliceClaims& claims, Violations& out);
+// verify_words.cc: the same of the records of full blocks.
+void check_words(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, const LaneStrides& lanes, Violations& out);
 // verify_points.cc: value-recorded. Adds to address_store.
 void check_points(SpliceView& v, const SpliceClaims& claims, Violations& out);
 // verify_hazards.cc: store-overwritten, record-clobbered, result-too-early.

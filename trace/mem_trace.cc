@@ -19,9 +19,9 @@ T value_at(ByteView bytes, uint64_t offset) {
 
 class Record {
  public:
-  Record(const wire::AddressMap& map, ByteView bytes) : map_(map), bytes_(bytes) {}
+  Record(const wire::AddressMap& map, const wire::Block& block, ByteView bytes) : map_(map), bytes_(bytes), full_(block.full) {}
 
-  uint32_t active() const { return value_at<uint32_t>(bytes_, sizeof(uint32_t)); }
+  uint32_t active() const { return full_ ? ~0u : value_at<uint32_t>(bytes_, sizeof(uint32_t)); }
 
   uint32_t mask(const Access& a) const {
     uint32_t mask = active();
@@ -33,10 +33,13 @@ class Record {
     const uint64_t base = (scalar(a.uniform_high) << 32) + scalar(a.uniform_low) + static_cast<uint64_t>(int64_t{a.offset});
     const bool low_only = !a.wide || a.high_is_known;
     const uint64_t high = a.wide && a.high_is_known ? uint64_t{map_.layout.memory_high} << 32 : 0;
+    const auto from_base = [&a](unsigned lane) { return a.stride * lane + a.step * (lane >> a.row_shift); };
+    // The mask names the lanes for which the base was taken, cut by those that give addresses.
+    const uint32_t first_lane = a.base_of_first && mask != 0 ? from_base(static_cast<unsigned>(std::countr_zero(mask))) : 0;
     for (; mask != 0; mask &= mask - 1) {
       const auto lane = static_cast<unsigned>(std::countr_zero(mask));
-      const uint64_t low = a.base == Access::none ? column(a.low, lane)
-                                                  : static_cast<uint32_t>(scalar(a.base)) + a.stride * lane + a.step * (lane >> a.row_shift);
+      const uint64_t low =
+          a.base == Access::none ? column(a.low, lane) : static_cast<uint32_t>(scalar(a.base)) + from_base(lane) - first_lane;
       const uint64_t sum = (column(a.high, lane) << 32) + low + base;
       out[lane] = low_only ? high | static_cast<uint32_t>(sum) : sum;
     }
@@ -49,6 +52,7 @@ class Record {
   }
   const wire::AddressMap& map_;
   ByteView bytes_;
+  bool full_;
 };
 
 class SlotDecoder {
@@ -83,7 +87,7 @@ class SlotDecoder {
         w.bytes_written += size;
         break;
       }
-      XT_TRY_STATUS(visit(block, Record(map_, slot.subspan(at, size))));
+      XT_TRY_STATUS(visit(block, Record(map_, map_.blocks[block], slot.subspan(at, size))));
       at += size;
       w.bytes_written += size;
       w.bytes_kept += size;

@@ -5,6 +5,7 @@
 // whole memory of the launch has one. A store of 32 words to one line is the cheapest there is for what differs from lane to
 // lane (docs/performance.md); a register that the code proves to be base + lane * stride goes out as its base, one word.
 #include <algorithm>
+#include <map>
 
 #include "instrument/probes/probes.h"
 #include "instrument/sass/access.h"
@@ -39,6 +40,11 @@ wire::Access::Kind kind_of(sass::MemKind kind) {
   }
 }
 
+// What a register is in the first lane that executes an instruction, at a known time.
+bool takes_first(const sass::Arch& arch) {
+  return sass::effects(arch, enc::for_arch(arch, enc::r2ur(enc::Ureg{0}, enc::Gpr{0})), 0).fixed_latency;
+}
+
 // The part of a value that differs from lane to lane is a multiple of the lane's number, of its row, or of its place in the row. The
 // register that helps to find it may hold 4 * lane.
 bool by_lanes(const LaneStride& l) { return l.step == 0 && l.stride % 4 == 0; }
@@ -50,6 +56,7 @@ class Layout {
  public:
   Layout(const Code& code, const ProbeBlock& block, const Scope& scope)
       : code_(code), shape_(scope.shape), lanes_(scope.lanes) {
+    record_.full = block.first < scope.whole.size() && scope.whole[block.first] && takes_first(*code.arch);
     for (InstIndex i = block.first; i <= block.last(); ++i) {
       const auto found = sass::accesses(*code.arch, code.insts[i].raw);
       if (const auto* all = std::get_if<std::vector<sass::Access>>(&found); all != nullptr && scope.has(i))
@@ -74,6 +81,7 @@ class Layout {
     w.high_is_known = a.space == sass::MemSpace::global && shape_.memory_high && a.uniform_low == a.none;
     if (const auto lanes = a.low == a.none ? std::nullopt : base_of(lanes_.before(i, a.low))) {
       w.base = base(i, a.low, *lanes);
+      w.base_of_first = record_.full && lanes->guard != guard_always;
       w.stride = lanes->stride;
       w.step = lanes->step;
       w.row_shift = row_shift(shape_.block);
@@ -87,13 +95,13 @@ class Layout {
     const bool negated = get_bits(word, bit(guard_not)) != 0;
     const auto guard = static_cast<uint8_t>(get_bits(word, guard_index));
     if (guard != enc::PT.index || negated) w.mask = scalar({true, guard, negated, i, 0, false});
-    if (w.mask != w.none && w.base != w.none) join(i, w.mask, w.base);
+    if (!record_.full && w.mask != w.none && w.base != w.none) join(i, w.mask, w.base);
     record_.accesses.push_back(w);
   }
 
-  // What one register and one product can take away (lane_part).
+  // What one register and one product can take away; the first lane's value needs none.
   std::optional<LaneStride> base_of(const std::optional<LaneStride>& lanes) const {
-    return lanes && (by_lanes(*lanes) || by_rows(*lanes) || by_columns(*lanes, row_shift(shape_.block))) ? lanes : std::nullopt;
+    return lanes && (record_.full || by_lanes(*lanes) || by_rows(*lanes) || by_columns(*lanes, row_shift(shape_.block))) ? lanes : std::nullopt;
   }
 
   // Numbers, until place() makes them bytes.
@@ -149,7 +157,7 @@ class Layout {
 
   void place() {
     if (record_.accesses.empty()) return;
-    auto at = static_cast<uint32_t>(2 * sizeof(uint32_t));   // behind word0 and mask
+    auto at = static_cast<uint32_t>((record_.full ? 1 : 2) * sizeof(uint32_t));   // behind word0 and mask
     const auto next = [&at](uint32_t& place) {
       place = at;
       at += sizeof(uint32_t);
@@ -163,6 +171,7 @@ class Layout {
       if (!s.with_base) next(s.place);
     for (MemRecord::Base& b : record_.bases)
       if (b.mask == b.alone) next(b.place);
+    if (record_.full) at += LaneGroups::groups * sizeof(uint32_t);   // lane groups that carry nothing
     at = static_cast<uint32_t>(align_up(at, wire::mem_line));
     for (MemRecord::Column& c : record_.columns) {
       c.place = at;
@@ -190,9 +199,14 @@ class Writer {
   Writer(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)
       : c_(c), block_(c.blocks.blocks[number]), number_(number), previous_(previous) {}
 
-  Status run(const MemRecord& record) {
-    XT_TRY_STATUS(head());
+  Status run(MemRecord& record) {
+    if (record.full) XT_TRY_STATUS(insert_mem_words(c_, number_, record, previous_));
+    else XT_TRY_STATUS(head());
     for (InstIndex i = block_.first; i <= block_.last(); ++i) {
+      if (record.full) {
+        XT_TRY_STATUS(columns(record, i));
+        continue;
+      }
       for (const MemRecord::Scalar& s : record.scalars)
         if (s.at == i && !s.with_base) XT_TRY_STATUS(scalar(s));
       for (const MemRecord::Base& b : record.bases)
@@ -335,16 +349,47 @@ MemRecord mem_record(const Code& code, const ProbeBlock& block, const Scope& sco
   return Layout(code, block, scope).take();
 }
 
+namespace {
+
+// Which registers are held for the whole kernel: 4 * lane for columns and for what is proven of lanes; masks of lane groups where
+// full blocks have words to put together and no predicates are left for it.
+void reserve(ProbeContext& c) {
+  bool lanes = false, words = false;
+  for (const ProbeBlock& block : c.blocks.blocks) {
+    const MemRecord record = mem_record(c.code, block, c.scope);
+    if (record.bytes == 0) continue;
+    lanes |= !record.columns.empty() || (!record.bases.empty() && (!record.full || c.scratch.lane_groups()));
+    words |= record.full && record.scalars.size() + record.bases.size() > 1;
+  }
+  if (lanes) c.lane_offset = c.scratch.reserve();
+  if (words && !c.scratch.lane_groups()) c.lane_masks = c.scratch.reserve_masks();
+}
+
+// Accesses, by where the words of a full record went.
+void move_words(const MemRecord& planned, const MemRecord& record, std::vector<wire::Access>& accesses) {
+  std::map<uint32_t, uint32_t> to;
+  for (size_t k = 0; k < record.scalars.size(); ++k) to[planned.scalars[k].place] = record.scalars[k].place;
+  for (size_t k = 0; k < record.bases.size(); ++k) to[planned.bases[k].place] = record.bases[k].place;
+  for (wire::Access& a : accesses)
+    for (uint32_t* place : {&a.base, &a.uniform_low, &a.uniform_high, &a.mask})
+      if (*place != a.none) *place = to.at(*place);
+}
+
+}  // namespace
+
 Status insert_mem(ProbeContext& c) {
   if (c.layout.wraps) return unsupported("address records lie in plain slots only");
-  c.lane_offset = c.scratch.reserve();
+  reserve(c);
   c.map.layout.memory_high = c.scope.shape.memory_high.value_or(0);
   std::optional<Holder> previous;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
-    MemRecord record = mem_record(c.code, c.blocks.blocks[b], c.scope);
-    if (record.bytes == 0) continue;
+    const MemRecord planned = mem_record(c.code, c.blocks.blocks[b], c.scope);
+    if (planned.bytes == 0) continue;
+    MemRecord record = planned;
     XT_TRY_STATUS(Writer(c, b, previous).run(record));
+    if (record.full) move_words(planned, record, record.accesses);
     c.map.blocks[b].record_bytes = record.bytes;
+    c.map.blocks[b].full = record.full;
     for (wire::Access& a : record.accesses) {
       a.block = b;
       c.map.accesses.push_back(a);

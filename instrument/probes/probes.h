@@ -20,6 +20,8 @@ struct Scope {
   const Places& places;
   const LaneStrides& lanes;
   const Asked& asked;
+  // By instruction: its block was seen with a lane missing in no counting replay (`mem`; empty: nothing is known).
+  const std::vector<bool>& whole;
   // Sparse sites: of every so many instructions one is looked at (inst, mem and point probes).
   Sites sites{};
   bool samples(InstIndex i) const { return i % sites.one_in == sites.part; }
@@ -39,6 +41,7 @@ struct ProbeContext {
   Insertions& out;
   std::optional<HeldHead>& held_head;   // for the prologue
   std::optional<sass::enc::Gpr>& lane_offset;   // for the prologue: a register that it sets to 4 * lane
+  std::optional<LaneMasks>& lane_masks;         // likewise
   wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, implied, full, clock_at; of the layout entry_in_head and
                           // short_pairs
   // Block b leads to b + 1 alone (but may end the warp), which is entered from b alone, stands behind it, and was executed as
@@ -112,6 +115,7 @@ struct MemRecord {
     uint32_t place = 0;
     uint32_t mask = alone;    // number of the scalar that it is stored with
   };
+  bool full = false;          // of a full block: words lie where the writer puts them
   std::vector<Column> columns;
   std::vector<Base> bases;
   std::vector<Scalar> scalars;
@@ -119,6 +123,8 @@ struct MemRecord {
   uint32_t bytes = 0;         // 0: no access, no record
 };
 MemRecord mem_record(const Code& code, const ProbeBlock& block, const Scope& scope);
+// Inserts the words of a full record, and says where each of them lies (mem_words.cc).
+Status insert_mem_words(ProbeContext& c, uint32_t block, MemRecord& record, std::optional<Holder>& previous);
 
 // --- shared pieces. Waits for registers that a store has yet to read are added afterwards (waits.h).
 

@@ -33,7 +33,8 @@ struct Block {
                                // block, one cycle later, and can not tell whether lanes that came one after another
                                // were in it together
   bool narrow_count = false;   // `count`: its counters have 32 bits, and are right below narrow_executions
-  bool full = false;           // records without a mask: all lanes were active in every counted execution
+  bool full = false;           // records without a mask: all lanes were active in every counted execution; `mem`: and their words
+                               // are anywhere
   // An instruction in front of which no register was free has no clock. Decoders give it the earliest cycle that the clock
   // before allows, or in front of the first one the latest.
   bool has_clock(size_t i) const { return clock_at.empty() || clock_at[i].bytes != ClockPlace::absent; }
@@ -69,6 +70,7 @@ struct Access {
   uint32_t low = none, high = none;                    // columns: 32 words, one a lane
   uint32_t uniform_low = none, uniform_high = none;    // scalars: one word
   uint32_t base = none;        // scalar, in place of the column `low`; says nothing where the mask is 0
+  bool base_of_first = false;  // it is what column(low) is in the first lane of the mask
   uint32_t stride = 0, step = 0;
   uint8_t row_shift = 0;
   uint32_t mask = none;        // scalar: lanes whose guard held; none: all active ones. Not written where there are none: slots

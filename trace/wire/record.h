@@ -36,6 +36,9 @@
 //                                                         wire::Access. Words of lanes that were not active, and scalars
 //                                                         that stand for nothing, are unspecified
 //
+//                         A full block's record has no mask: behind word0 come scalars, in no order; words between them are
+//                         unspecified
+//
 //   point   { word0, mask, values ... } { 32 words } ...   one execution of a point (wire::Point): in front what is one word for the
 //                                                         warp, then columns as in `mem`. Values of columns in lanes that were
 //                                                         not active are unspecified
@@ -69,7 +72,7 @@
 
 namespace xtrace::wire {
 
-constexpr uint32_t version = 4;
+constexpr uint32_t version = 5;
 constexpr uint32_t chunk_bytes = 16;
 
 enum class RecordKind : uint32_t { none = 0, block = 1, inst = 2, pair = 3, edge_begin = 4, edge_end = 5, mem = 6, point = 7 };

@@ -29,9 +29,13 @@ Code code_of(const std::vector<const char*>& lines) {
 }
 
 // What is known of R2 in front of the one instruction that accesses memory by it.
-std::optional<LaneStride> r2(const std::vector<const char*>& lines, Dim3 block = row) {
+// `partial`: lines that some lanes miss; with it all others are whole.
+std::optional<LaneStride> r2(const std::vector<const char*>& lines, Dim3 block = row,
+                             std::optional<std::set<InstIndex>> partial = std::nullopt) {
   const Code code = code_of(lines);
-  const LaneStrides lanes(code, block);
+  std::vector<bool> whole;
+  for (InstIndex i = 0; partial && i < code.insts.size(); ++i) whole.push_back(!partial->contains(i));
+  const LaneStrides lanes(code, {block, whole, {}, 0});
   std::optional<LaneStride> found;
   for (InstIndex i = 0; i < code.insts.size(); ++i)
     if (const auto l = lanes.before(i, 2)) {
@@ -146,6 +150,43 @@ TEST(LaneStrides, UnderAGuard) {
   EXPECT_EQ(r2({"S2R R0, SR_TID.X", "VIADD R2, R0, 0x20", "@P2 LDS R5, [R2]", "EXIT"}), (LaneStride{1, 0, guard_always}));
 }
 
+// A pointer that a loop moves on: one for the warp plus 4 bytes a lane each time, if all lanes go round together.
+TEST(LaneStrides, LoopsInWhichLanesNeverPart) {
+  const std::vector<const char*> loop{"S2R R0, SR_TID.X", "SHF.L.U32 R2, R0, 0x2, RZ", "LDS R5, [R2]", "VIADD R2, R2, 0x80",
+                                      "@P1 BRA 0x20", "EXIT"};
+  EXPECT_EQ(r2(loop), std::nullopt) << "nothing was counted";
+  EXPECT_EQ(r2(loop, row, std::set<InstIndex>{}), (LaneStride{4, 0, guard_always}));
+  EXPECT_EQ(r2(loop, row, std::set<InstIndex>{2, 3, 4}), std::nullopt) << "lanes leave it one after the other";
+  EXPECT_EQ(r2(loop, row, std::set<InstIndex>{5}), (LaneStride{4, 0, guard_always})) << "what comes behind does not matter";
+  EXPECT_EQ(r2({"S2R R0, SR_TID.X", "SHF.L.U32 R2, R0, 0x2, RZ", "LDS R5, [R2]", "IADD3 R2, R2, R2, RZ", "@P1 BRA 0x20", "EXIT"}, row,
+               std::set<InstIndex>{}),
+            std::nullopt)
+      << "another stride each time";
+  EXPECT_EQ(r2({"S2R R0, SR_TID.X", "SHF.L.U32 R2, R0, 0x2, RZ", "LDS R2, [R2]", "@P1 BRA 0x20", "EXIT"}, row, std::set<InstIndex>{}),
+            std::nullopt)
+      << "a loaded value";
+}
+// What is computed of a value that changes from round to round counts where all lanes compute it each time.
+TEST(LaneStrides, OfLoopPointersInBranches) {
+  // R3 goes round the loop; R2 is made of it by all lanes or by those of the branch, and used behind the branch.
+  const std::vector<const char*> loop{"S2R R0, SR_TID.X",           "SHF.L.U32 R3, R0, 0x2, RZ", "MOV R2, R3",
+                                      "VIADD R3, R3, 0x80",         "@P0 BRA 0x70",              "VIADD R2, R3, 0x10",
+                                      "NOP",                        "LDS R5, [R2]",              "@P1 BRA 0x20",
+                                      "EXIT"};
+  EXPECT_EQ(r2(loop, row, std::set<InstIndex>{}), (LaneStride{4, 0, guard_always}));
+  EXPECT_EQ(r2(loop, row, std::set<InstIndex>{5, 6}), std::nullopt) << "two bases where the branch ends";
+  const std::vector<const char*> dominated{"S2R R0, SR_TID.X", "SHF.L.U32 R3, R0, 0x2, RZ", "VIADD R3, R3, 0x80", "VIADD R2, R3, 0x10",
+                                           "@P0 BRA 0x70",     "NOP",                       "NOP",                "LDS R5, [R2]",
+                                           "@P1 BRA 0x20",     "EXIT"};
+  EXPECT_EQ(r2(dominated, row, std::set<InstIndex>{5, 6}), (LaneStride{4, 0, guard_always})) << "made in front of the branch";
+  // The branch makes R2 anew in some lanes only; the others have it from the round before.
+  const std::vector<const char*> stale{"S2R R0, SR_TID.X", "SHF.L.U32 R3, R0, 0x2, RZ", "VIADD R2, R3, 0x10", "VIADD R3, R3, 0x80",
+                                       "@P0 BRA 0x20",     "NOP",                       "LDS R5, [R2]",       "@P1 BRA 0x30",
+                                       "EXIT"};
+  EXPECT_EQ(r2(stale, row, std::set<InstIndex>{}), (LaneStride{4, 0, guard_always}));
+  EXPECT_EQ(r2(stale, row, std::set<InstIndex>{2}), std::nullopt);
+}
+
 // What a kernel of the fixtures gains: every access of the transposition, no matter its guard.
 TEST(LaneStrides, OfATransposition) {
   const Kernel k = fixture_kernel("transpose_tiled");
@@ -155,7 +196,7 @@ TEST(LaneStrides, OfATransposition) {
   ASSERT_TRUE(info);
   const auto code = read_code(*image, *info);
   ASSERT_TRUE(code);
-  const LaneStrides lanes(*code, {32, 8, 1});
+  const LaneStrides lanes(*code, {{32, 8, 1}});
   std::multiset<uint32_t> strides;
   for (InstIndex i = 0; i < code->insts.size(); ++i)
     for (uint8_t r = 0; r < 255; ++r)

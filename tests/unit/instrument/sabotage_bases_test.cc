@@ -102,7 +102,7 @@ TEST_F(SabotageBases, AnotherRow) {
 // In another shape of CTA the same code proves nothing: the column that should be there is missed.
 TEST_F(SabotageBases, AnotherCta) {
   Case c = mem;
-  c.claims.block = {24, 16, 1};
+  c.claims.launch.block = {24, 16, 1};
   size_t missed = 0;
   for (const Violation& v : c.verify()) missed += v.rule == "address-recorded";
   EXPECT_GE(missed, 16u);

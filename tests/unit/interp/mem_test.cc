@@ -62,19 +62,32 @@ class AccessWitness final : public replay::interp::WitnessSink {
   Events events_;
 };
 
+// Executions of blocks, as counting replays would see them.
 class BlockWitness final : public replay::interp::WitnessSink {
  public:
-  explicit BlockWitness(const instrument::Splicer& splicer, uint32_t warps) : bytes(warps, 0) {
-    for (uint32_t b = 0; b < splicer.blocks().size(); ++b)
-      by_pc_[splicer.blocks()[b].first_pc] = splicer.record_bytes(ProbeKind::mem, b);
+  BlockWitness(const instrument::Splicer& splicer, uint32_t warps)
+      : full(splicer.blocks().size(), true), executions_(warps, std::vector<uint32_t>(splicer.blocks().size(), 0)) {
+    for (uint32_t b = 0; b < splicer.blocks().size(); ++b) by_pc_[splicer.blocks()[b].first_pc] = b;
   }
-  void executed(uint32_t warp, uint32_t pc, uint32_t, uint32_t) override {
-    if (const auto b = by_pc_.find(pc); b != by_pc_.end()) bytes[warp] += b->second;
+  void executed(uint32_t warp, uint32_t pc, uint32_t active, uint32_t) override {
+    const auto b = by_pc_.find(pc);
+    if (b == by_pc_.end()) return;
+    ++executions_[warp][b->second];
+    if (active != ~0u) full[b->second] = false;
   }
-  std::vector<uint32_t> bytes;   // of records
+  std::vector<bool> full;   // by block: never a lane missing
+  std::vector<uint32_t> bytes(const instrument::Splicer& splicer) const {
+    std::vector<uint32_t> sums;
+    for (const auto& warp : executions_) {
+      uint32_t& sum = sums.emplace_back(0);
+      for (uint32_t b = 0; b < warp.size(); ++b) sum += warp[b] * splicer.record_bytes(ProbeKind::mem, b);
+    }
+    return sums;
+  }
 
  private:
   std::map<uint32_t, uint32_t> by_pc_;
+  std::vector<std::vector<uint32_t>> executions_;   // by warp, by block
 };
 
 MemSpace space_of(wire::Access::Space space) {
@@ -131,8 +144,9 @@ struct Check {
   replay::LaunchImage launch;   // `after` is what its original code leaves
   std::string name;
 
-  // `high`: leave out the high words of global addresses. `table`: a size for each slot. `some`: every second access only.
-  void trace(uint32_t one_in, bool high, bool table, bool some = false) {
+  // `high`: leave out the high words of global addresses. `table`: a size for each slot. `some`: every second access only. `counted`:
+  // knowing which blocks are full.
+  void trace(uint32_t one_in, bool high, bool table, bool some = false, bool counted_blocks = false) {
     const bundle::LaunchRecord& r = launch.record;
     const auto backend = replay::make_interp_backend();
     ASSERT_TRUE(backend->prepare(launch));
@@ -165,8 +179,10 @@ struct Check {
     BlockWitness blocks(*splicer, warps);
     ASSERT_NO_FATAL_FAILURE(run(launch.code, &blocks));
 
+    if (counted_blocks) splicer = splicer->counted(blocks.full);
+
     constexpr uint32_t seed = 7;
-    std::vector<uint32_t> bytes = blocks.bytes;
+    std::vector<uint32_t> bytes = blocks.bytes(*splicer);
     for (uint32_t w = 0; w < warps; ++w)
       if (!wire::cta_is_sampled(w / splicer->warps_per_cta(), one_in, seed)) bytes[w] = 0;
     instrument::RecordForm form;
@@ -232,8 +248,8 @@ struct Check {
 
 class MemTrace : public testing::TestWithParam<std::string> {
  protected:
-  void trace(uint32_t one_in, bool high, bool table, bool some = false) {
-    Check{recorded_launch(GetParam()), GetParam()}.trace(one_in, high, table, some);
+  void trace(uint32_t one_in, bool high, bool table, bool some = false, bool counted = false) {
+    Check{recorded_launch(GetParam()), GetParam()}.trace(one_in, high, table, some, counted);
   }
 };
 
@@ -242,6 +258,9 @@ TEST_P(MemTrace, WithoutHighWords) { trace(1, true, false); }
 TEST_P(MemTrace, OfSampledCtas) { trace(2, true, false); }
 TEST_P(MemTrace, InSlotsOfTheirOwnSize) { trace(1, false, true); }
 TEST_P(MemTrace, AtSomePlaces) { trace(1, true, false, true); }
+TEST_P(MemTrace, KnowingFullBlocks) { trace(1, true, false, false, true); }
+TEST_P(MemTrace, KnowingFullBlocksOfSampledCtas) { trace(2, false, false, false, true); }
+TEST_P(MemTrace, KnowingFullBlocksAtSomePlaces) { trace(1, true, true, true, true); }
 
 // Kernels with accesses that are not covered, without any, or that are refused.
 constexpr const char* not_whole[] = {"function_pointers", "many_registers", "three_instructions", "launch_bounds", "async_copy",
@@ -339,7 +358,8 @@ TEST(MemForms, AreTheWitness) {
     ASSERT_TRUE(outcome->completed) << outcome->failure;
     launch.after = *backend->read_regions(*module);
   }
-  for (const bool high : {false, true}) check.trace(1, high, false);
+  for (const bool high : {false, true})
+    for (const bool counted : {false, true}) check.trace(1, high, false, false, counted);
   check.trace(2, true, true);
 }
 

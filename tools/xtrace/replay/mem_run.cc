@@ -52,11 +52,18 @@ std::optional<uint32_t> memory_high(const bundle::LaunchRecord& launch) {
   return high;
 }
 
-Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, const Drawn& drawn, const Counts& counts,
+Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& drawn, const Counts& first,
                                               bool compare, const replay::Resources& clean) {
-  if (!counts.stable)
+  const auto varies = [] {
     return with_hint(unsupported("two counting replays took different paths: the size of its address records is not known"),
                      "use count, block or inst");
+  };
+  if (!first.stable) return varies();
+  // Records are smaller where all lanes come the same way; their bytes are counted knowing that.
+  const instrument::Splicer splicer = all.splicer.counted(first.full());
+  LaunchContext c{all.backend, all.launch, splicer, all.reference, all.warps, all.warps_per_cta};
+  XT_TRY(const Counts counts, count_launch(c, drawn));
+  if (!counts.stable || counts.full() != first.full() || counts.executions() != first.executions()) return varies();
   XT_TRY_STATUS(check_bytes(c, counts, instrument::ProbeKind::mem, counts.mem_bytes));
   auto run = std::make_unique<MemRun>();
   instrument::RecordForm form;

@@ -1,0 +1,150 @@
+// Broken records of full blocks under `mem` (one word for each lane group) are caught by the verifier.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "instrument/sass/encode.h"
+#include "instrument/scratch.h"
+#include "tests/unit/instrument/fixture.h"
+
+namespace xtrace::instrument::test {
+namespace {
+
+namespace enc = sass::enc;
+
+constexpr uint16_t mov_imm = 0x802, mov_ur = 0x1c02, imad_imm = 0x824, lop3_ur = 0x1c12, vote = 0x806, voteu = 0x886, r2ur = 0x2ca,
+                   p2r = 0x803, stg_uniform = 0x1986;
+constexpr BitRange guard_field = bits(15, 12), lane_field = bits(31, 24), place_field = bits(63, 40), size_field = bits(75, 73);
+constexpr BitRange imm_field = bits(63, 32), vote_field = bits(90, 87), ur_field = bits(37, 32), a_field = bits(31, 24), addend_field = bits(71, 64);
+
+// "saxpy" has predicates left for lane groups, "transpose_tiled" none.
+class SabotageWords : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    shape.block = {32, 8, 1};
+    shape.memory_high = 0x7f9d;
+    wire::SlotLayout layout = some_layout(shape, false, false);
+    layout.lead_bytes = wire::mem_line;
+    const Kernel kernel = fixture_kernel(GetParam());
+    const auto splicer = Splicer::create(kernel.cubin, kernel.name, shape);
+    ASSERT_TRUE(splicer) << splicer.error().to_string();
+    const std::vector<bool> full(splicer->blocks().size(), true);
+    auto spliced = splicer->counted(full).splice(plan_of(ProbeKind::mem), layout);
+    ASSERT_TRUE(spliced) << spliced.error().to_string();
+    mem = Case{kernel, std::move(*spliced), {}};
+    mem.claims = mem.spliced.claims;
+    ASSERT_TRUE(mem.verify().empty());
+    for (uint32_t k = mem.claims.prologue_words; k < word_count(mem); ++k)
+      if (mem.claims.original_of_new[k] == wire::AddressMap::inserted) inserted.push_back(k);
+  }
+  sass::RawInst word(uint32_t k) const { return word_at(mem, mem.spliced.cubin, k); }
+  // Those that are part of a record: behind the rest of the prologue.
+  std::vector<uint32_t> words(uint16_t opcode) const {
+    std::vector<uint32_t> found;
+    uint32_t begin = 0;
+    for (uint32_t k : inserted)
+      if (sass::opcode13(word(k)) == mov_imm && get_bits(word(k), imm_field) >> 28 == 6 && begin == 0) begin = k;
+    for (uint32_t k : inserted)
+      if (k >= begin && sass::opcode13(word(k)) == opcode) found.push_back(k);
+    return found;
+  }
+  std::set<std::string> rules_of(const Case& c, ByteView cubin) const {
+    std::set<std::string> rules;
+    for (const Violation& v : c.verify(cubin)) rules.emplace(v.rule);
+    return rules;
+  }
+  template <typename F>
+  void caught(const std::vector<uint32_t>& which, F change, const std::string& rule = "address-recorded") {
+    for (const uint32_t k : which) {
+      Bytes cubin = mem.spliced.cubin;
+      sass::RawInst w = word(k);
+      change(w);
+      set_word(mem, cubin, k, w);
+      const auto rules = rules_of(mem, cubin);
+      EXPECT_TRUE(rules.contains(rule)) << "word " << k << ": " << testing::PrintToString(rules);
+    }
+  }
+  template <typename F>
+  void misread(F change) {
+    for (size_t k = 0; k < mem.claims.accesses.size(); ++k) {
+      Case c = mem;
+      if (!change(c.claims.accesses[k])) continue;
+      EXPECT_TRUE(rules_of(c, c.spliced.cubin).contains("address-recorded")) << "access " << k;
+    }
+  }
+  bool has_groups() const { return !mem.claims.lane_groups.empty(); }
+  LaunchShape shape = small_shape();
+  Case mem;
+  std::vector<uint32_t> inserted;
+};
+
+TEST_P(SabotageWords, OneForEachLaneGroup) {
+  EXPECT_EQ(has_groups(), std::string(GetParam()) == "saxpy");
+  EXPECT_EQ(mem.claims.lane_masks.size(), has_groups() ? 0u : 3u);
+  size_t by_groups = 0;
+  for (uint32_t k : words(stg_uniform)) by_groups += get_bits(word(k), lane_field) != 255;
+  EXPECT_GE(by_groups, 1u);
+}
+TEST_P(SabotageWords, AnotherGroup) {
+  std::vector<uint32_t> guarded;
+  for (uint16_t op : {mov_imm, mov_ur, imad_imm})
+    for (uint32_t k : words(op))
+      if (get_bits(word(k), guard_field) != 7) guarded.push_back(k);
+  EXPECT_EQ(!guarded.empty(), has_groups());
+  caught(guarded, [](sass::RawInst& w) { set_bits(w, guard_field, 7); });
+  caught(guarded, [](sass::RawInst& w) { set_bits(w, guard_field, get_bits(w, guard_field) ^ 8); });
+  caught(words(lop3_ur), [](sass::RawInst& w) { set_bits(w, a_field, 255); });
+  caught(words(lop3_ur), [this](sass::RawInst& w) {
+    set_bits(w, a_field, mem.claims.lane_masks[get_bits(w, a_field) == mem.claims.lane_masks[0] ? 1 : 0]);
+  });
+}
+TEST_P(SabotageWords, AnotherBlock) {
+  caught(words(mov_imm), [](sass::RawInst& w) { set_bits(w, imm_field, get_bits(w, imm_field) ^ 1); });
+}
+TEST_P(SabotageWords, OtherLanes) {
+  caught(words(vote), [](sass::RawInst& w) { set_bits(w, vote_field, get_bits(w, vote_field) ^ 8); });
+  caught(words(voteu), [](sass::RawInst& w) { set_bits(w, vote_field, get_bits(w, vote_field) ^ 1); });
+}
+TEST_P(SabotageWords, AnotherRegister) {
+  caught(words(r2ur), [](sass::RawInst& w) { set_bits(w, a_field, get_bits(w, a_field) ^ 1); });
+  caught(words(r2ur), [](sass::RawInst& w) { set_bits(w, guard_field, get_bits(w, guard_field) ^ 8); });
+  caught(words(mov_ur), [](sass::RawInst& w) { set_bits(w, ur_field, get_bits(w, ur_field) ^ 1); });
+  caught(words(lop3_ur), [](sass::RawInst& w) { set_bits(w, ur_field, get_bits(w, ur_field) ^ 1); });
+  caught(words(imad_imm), [](sass::RawInst& w) { set_bits(w, addend_field, get_bits(w, addend_field) ^ 1); });
+  caught(words(imad_imm), [](sass::RawInst& w) { set_bits(w, imm_field, get_bits(w, imm_field) - 1); });
+}
+TEST_P(SabotageWords, AnotherPlace) {
+  caught(words(stg_uniform), [](sass::RawInst& w) { set_bits(w, place_field, get_bits(w, place_field) ^ 64); });
+  std::vector<uint32_t> by_groups;
+  for (uint32_t k : words(stg_uniform))
+    if (get_bits(word(k), lane_field) != 255) by_groups.push_back(k);
+  caught(by_groups, [](sass::RawInst& w) { set_bits(w, lane_field, 255); });
+  caught(words(p2r), [](sass::RawInst& w) { set_bits(w, imm_field, 0); });
+}
+TEST_P(SabotageWords, Gone) {
+  caught(words(stg_uniform), [](sass::RawInst& w) {
+    const sass::Control c = sass::get_control(w);
+    w = enc::nop();
+    sass::set_control(w, c);
+  });
+}
+TEST_P(SabotageWords, DecodersTakeSomethingElse) {
+  using wire::Access;
+  misread([](Access& a) { return a.base != a.none && (a.base ^= 4, true); });
+  misread([](Access& a) { return a.base != a.none && (a.base_of_first = !a.base_of_first, true); });
+  misread([](Access& a) { return a.base != a.none && (a.stride += 4, true); });
+  misread([](Access& a) { return a.base != a.none && (a.step += 4, true); });
+  misread([](Access& a) { return a.mask != a.none && (a.mask ^= 4, true); });
+  misread([](Access& a) { return a.mask != a.none && (a.mask = Access::none, true); });
+}
+TEST_P(SabotageWords, NobodySawTheBlockFull) {
+  Case c = mem;
+  c.claims.full_blocks.assign(c.claims.full_blocks.size(), false);
+  EXPECT_TRUE(rules_of(c, c.spliced.cubin).contains("address-recorded"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, SabotageWords, testing::Values("saxpy", "transpose_tiled"),
+                         [](const auto& p) { return std::string(p.param); });
+
+}  // namespace
+}  // namespace xtrace::instrument::test
