@@ -1,0 +1,270 @@
+// Every recorded launch under every probe, with all CTAs, with one in four, and with one site in eight, all eight parts: a table of what was
+// equal to the interpreter's log of the original kernel and of what was refused by name (docs/testing.md).
+//
+//   probe_matrix [gpu]               every cell; exit status 0: none failed, and what was refused is what refusals.tsv says
+//   probe_matrix KERNEL PROBE [gpu]  these alone
+//   probe_matrix rest                what splice_test, mem_test and point_test leave out: CI runs all of them
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "tests/soak/plan.h"
+#include "tests/unit/interp/recordings.h"
+
+namespace xtrace::soak {
+namespace {
+
+using instrument::ProbeKind;
+using Kind = wire::Value::Kind;
+
+constexpr uint32_t seed = 7, parts = 8;
+
+// What reg, custom and range are told: registers that the kernel mentions; everywhere, in every third place, in a stretch of the code.
+instrument::Asked asked(const instrument::Splicer& s) {
+  std::vector<wire::Value> values;
+  for (const wire::Value& v : {wire::Value{Kind::vector, 0}, {Kind::vector, 2}, {Kind::vector, 5}, {Kind::uniform, 4}, {Kind::uniform, 6},
+                               {Kind::lanes, 0, true}}) {
+    instrument::Asked one;
+    one.reg.push_back({{}, {v}, {}, {}});
+    if (values.size() < 3 && s.asked(one).points(ProbeKind::reg)) values.push_back(v);
+  }
+  instrument::Places third(s.section_instructions(), false), middle = third;
+  const auto all = s.instructions();
+  for (size_t n = 0; n < all.size(); ++n) {
+    third[all[n].pc.value / 16] = !all[n].branches && n % 3 == 1;
+    middle[all[n].pc.value / 16] = n >= all.size() / 4 && n < all.size() / 2;
+  }
+  instrument::Asked out;
+  out.reg.push_back({{}, values, {}, {}});
+  out.custom.push_back({third, {{Kind::clock}, {Kind::time}}, values, {}});
+  out.range.push_back({middle, {}, {}, "middle"});
+  return out;
+}
+
+struct Cell {
+  std::string kernel, probe, sample;
+  auto operator<=>(const Cell&) const = default;
+};
+using Refusals = std::map<Cell, std::string>;   // why, as it begins
+
+Result<Refusals> known_refusals() {
+  std::ifstream file(std::filesystem::path(XTRACE_SOURCE_DIR) / "tests/soak/refusals.tsv");
+  if (!file) file.open("tests/soak/refusals.tsv");   // as recordings()
+  if (!file) return environment("no tests/soak/refusals.tsv");
+  Refusals refusals;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::vector<std::string> words;
+    for (size_t from = 0; words.size() < 4 && from <= line.size();) {
+      const size_t to = words.size() == 3 ? line.size() : std::min(line.find('\t', from), line.size());
+      words.push_back(line.substr(from, to - from));
+      from = to + 1;
+    }
+    if (words.size() != 4) return bad_input("refusals.tsv: malformed line '{}'", line);
+    refusals[{words[0], words[1], words[2]}] = words[3];
+  }
+  return refusals;
+}
+
+// Which cells splice_test, mem_test and point_test have, event by event; of sparse sites which parts.
+bool has_test(ProbeKind probe, std::string_view sample, uint32_t part) {
+  const bool sparse = sample == "site:1/8";
+  switch (probe) {
+    case ProbeKind::count: return sample != "cta:1/4";
+    case ProbeKind::block:
+    case ProbeKind::pair: return true;
+    case ProbeKind::inst: return !sparse;
+    case ProbeKind::mem: return sample == "all";
+    case ProbeKind::reg:
+    case ProbeKind::latency:
+    case ProbeKind::custom: return !sparse || part % 5 == 0;
+    default: return true;   // branch, sync, range
+  }
+}
+
+class Matrix {
+ public:
+  Matrix(Machine& machine, Refusals refusals, bool rest) : machine_(machine), refusals_(std::move(refusals)), rest_(rest) {}
+
+  bool run(const std::string& kernel, const std::string& probe) {
+    auto recording = Recording::open(kernel, machine_);
+    for (const auto& p : instrument::all_probes()) {
+      if (p.kind == ProbeKind::none || (!probe.empty() && probe != p.name)) continue;
+      const std::string name(p.name);
+      if (!recording) {
+        for (const char* sample : {"all", "cta:1/4", "site:1/8"}) note({kernel, name, sample}, tl::make_unexpected(recording.error()), 1);
+        if (recording.error().kind == ErrorKind::device) return false;
+        continue;
+      }
+      Recording& r = **recording;
+      const instrument::Splicer splicer = r.splicer().asked(asked(r.splicer()));
+      Plan plan;
+      plan.kernel = kernel;
+      plan.probe = p.kind;
+      plan.seed = seed;
+      if (p.kind == ProbeKind::pair) {
+        if (!rest_ && !pairs(r, splicer, plan)) return false;
+        continue;
+      }
+      if (!cell(r, splicer, plan, "all")) return false;
+      plan.one_in = 4;
+      if (!cell(r, splicer, plan, "cta:1/4")) return false;
+      plan.one_in = 1;
+      if (!sparse(r, splicer, plan)) return false;
+    }
+    return true;
+  }
+
+  // Expected refusals of these kernels that were not met.
+  void finish(const std::set<std::string>& kernels, const std::string& probe) {
+    if (rest_) return;
+    for (const auto& [c, why] : refusals_)
+      if (!met_.contains(c) && kernels.contains(c.kernel) && (probe.empty() || probe == c.probe)) {
+        fmt::print("{}\t{}\t{}\tfailed\tno longer refused: {}\n", c.kernel, c.probe, c.sample, why);
+        ++failed;
+      }
+  }
+
+  uint32_t equal = 0, refused = 0, failed = 0, replays = 0;
+
+ private:
+  bool cell(Recording& r, const instrument::Splicer& splicer, const Plan& plan, const char* sample) {
+    if (rest_ && has_test(plan.probe, sample, 0)) return true;
+    return note({plan.kernel, std::string(instrument::probe_info(plan.probe).name), sample}, run_plan(r, splicer, plan), 1);
+  }
+
+  // The parts together look at every instruction once, and have every point once.
+  static Status each_site_once(const instrument::Splicer& splicer, ProbeKind probe) {
+    std::map<uint32_t, uint32_t> looked;
+    std::vector<uint32_t> had;
+    for (uint32_t part = 0; part < parts; ++part) {
+      const instrument::Splicer s = splicer.sparse({parts, part});
+      for (const auto& i : s.instructions()) looked[i.pc.value] += s.covers(i.pc);
+      if (!instrument::probe_info(probe).points) continue;
+      const auto points = s.points(probe);
+      if (!points) return {};   // refused
+      had.resize(points->size());
+      for (size_t k = 0; k < points->size(); ++k) had[k] += (*points)[k].record_bytes != 0;
+    }
+    for (const auto& [pc, n] : looked)
+      if (n != 1) return internal("{:#x} is looked at in {} parts", pc, n);
+    for (size_t k = 0; k < had.size(); ++k)
+      if (had[k] != 1) return internal("point {} is in {} parts", k, had[k]);
+    return {};
+  }
+
+  // All parts; those without anything to record count as equal where some other has.
+  bool sparse(Recording& r, const instrument::Splicer& splicer, Plan plan) {
+    const Cell c{plan.kernel, std::string(instrument::probe_info(plan.probe).name), "site:1/8"};
+    const bool whole = plan.probe == ProbeKind::count || plan.probe == ProbeKind::block;   // look at all sites at once
+    if (rest_ && has_test(plan.probe, c.sample, whole ? 0 : 1)) return true;
+    Status worst = tl::make_unexpected(Error{});
+    uint32_t done = 0;
+    if (const Status once = each_site_once(splicer, plan.probe); !once) return note(c, once, 0);
+    for (uint32_t part = 0; part < (whole ? 1 : parts); ++part) {
+      if (rest_ && has_test(plan.probe, c.sample, part)) continue;
+      plan.sites = {parts, part};
+      plan.sites_are_counted = part != 0;
+      Status s = run_plan(r, splicer.sparse(plan.sites), plan);
+      if (s) {
+        ++done;
+        continue;
+      }
+      const bool nothing = s.error().message.find("no memory access") != std::string::npos;
+      worst = std::move(s);
+      if (!nothing) {
+        worst.error().message += fmt::format(" (part {})", part);
+        return note(c, worst, done);
+      }
+    }
+    return note(c, done != 0 ? Status{} : worst, done);
+  }
+
+  // Under site:1/8 an eighth of the instructions; else every 13th, whatever it is.
+  bool pairs(Recording& r, const instrument::Splicer& splicer, Plan plan) {
+    const auto all = splicer.instructions();
+    for (const char* sample : {"all", "cta:1/4", "site:1/8"}) {
+      plan.one_in = std::string_view(sample) == "cta:1/4" ? 4 : 1;
+      Status worst = tl::make_unexpected(Error{});
+      uint32_t done = 0;
+      const size_t step = std::string_view(sample) == "site:1/8" ? parts : std::max<size_t>(1, all.size() / 6) | 1;
+      for (size_t n = 0; n < all.size(); n += step) {
+        plan.pair_pc = all[n].pc.value;
+        Status s = run_plan(r, splicer, plan);
+        done += s.has_value();
+        if (s) continue;
+        const bool fails = s.error().kind != ErrorKind::unsupported;
+        worst = std::move(s);
+        if (fails) return note({plan.kernel, "pair", sample}, worst, done);
+      }
+      if (!note({plan.kernel, "pair", sample}, done != 0 ? Status{} : worst, done)) return false;
+    }
+    return true;
+  }
+
+  // A line of the table. False: the GPU is lost.
+  bool note(const Cell& c, const Status& s, uint32_t done) {
+    replays += done;
+    const auto known = refusals_.find(c);
+    const bool is_refused = !s && s.error().kind == ErrorKind::unsupported;
+    const bool expected = known != refusals_.end() && is_refused && s.error().message.starts_with(known->second);
+    if (expected) met_.insert(c);
+    const char* result = s ? "equal" : expected ? "refused" : "failed";
+    ++(s ? equal : expected ? refused : failed);
+    fmt::print("{}\t{}\t{}\t{}\t{}\n", c.kernel, c.probe, c.sample, result, s ? fmt::format("{} replays", done) : s.error().message);
+    std::fflush(stdout);
+    return s || s.error().kind != ErrorKind::device;
+  }
+
+  Machine& machine_;
+  const Refusals refusals_;
+  const bool rest_;
+  std::set<Cell> met_;
+};
+
+int matrix(const std::string& kernel, const std::string& probe, bool gpu, bool rest) {
+  auto machine = Machine::make(gpu);
+  auto refusals = known_refusals();
+  if (!machine || !refusals) {
+    fmt::print(stderr, "probe_matrix: {}\n", (machine ? refusals.error() : machine.error()).to_string());
+    return 77;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  Matrix m(*machine, std::move(*refusals), rest);
+  std::set<std::string> kernels;
+  bool whole = true;
+  fmt::print("# kernel\tprobe\tsample\tresult\n");
+  for (const std::string& k : interp_test::recorded_kernels()) {
+    if (!kernel.empty() && k != kernel) continue;
+    kernels.insert(k);
+    whole = whole && m.run(k, probe);
+  }
+  if (whole) m.finish(kernels, probe);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  fmt::print("# {}: {} cells equal in {} replays, {} refused by name, {} failed{}; {:.1f} s\n", machine->backend().info().device, m.equal, m.replays,
+             m.refused, m.failed, whole ? "" : ", the rest not tried: the GPU is lost", seconds);
+  std::fflush(stdout);
+  return whole && m.failed == 0 && m.equal > 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace xtrace::soak
+
+int main(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const bool gpu = !words.empty() && words.back() == "gpu";
+  if (gpu) words.pop_back();
+  const bool rest = words == std::vector<std::string>{"rest"};
+  if (!rest && words.size() != 0 && words.size() != 2) {
+    fmt::print(stderr, "usage: probe_matrix [KERNEL PROBE] [gpu] | probe_matrix rest\n");
+    return 64;
+  }
+  if (rest) words.clear();
+  words.resize(2);
+  return xtrace::soak::matrix(words[0], words[1], gpu, rest);
+}

@@ -1,0 +1,337 @@
+#include "tests/soak/plan.h"
+
+#include "instrument/slot_plan.h"
+#include "trace/plain_slots.h"
+#include "trace/point_trace.h"
+
+namespace xtrace::soak {
+namespace {
+
+using instrument::ProbeKind;
+
+constexpr uint64_t equal_slots = 1ull << 30, equal_slots_on_gpu = 32ull << 20;   // else a size for each
+constexpr uint64_t read_ahead = 64ull << 20;
+
+// What was traced, by warp: of each block, of each point, or of the one instruction.
+struct Found {
+  Found(uint32_t warps, size_t kinds) : tallies(warps, std::vector<Tally>(kinds)), sm(warps) {}
+  std::vector<std::vector<Tally>> tallies;
+  std::vector<std::optional<uint32_t>> sm;   // of warps that left records or a head
+};
+struct MemCounter final : trace::MemVisitor {
+  explicit MemCounter(Found& f) : found(f), blocks(f.tallies[0].size()) {}
+  Status block(uint32_t b, uint32_t active) override { return blocks[b].add(active), Status{}; }
+  Status access(uint32_t, uint32_t, const trace::LaneAddresses&) override { return {}; }
+  Status warp(const trace::MemWarp& w) override {
+    found.sm[w.warp] = w.sm;
+    found.tallies[w.warp] = std::exchange(blocks, std::vector<Tally>(blocks.size()));
+    return {};
+  }
+  Found& found;
+  std::vector<Tally> blocks;   // of the warp that comes next
+};
+struct PointCounter final : trace::PointVisitor {
+  explicit PointCounter(Found& f) : found(f) {}
+  Status begin(const trace::PointWarp& w) override {
+    warp = w.warp;
+    found.sm[warp] = w.sm;
+    return {};
+  }
+  Status event(const trace::PointEvent& e) override { return found.tallies[warp][e.point].add(e.active), Status{}; }
+  Status end(const trace::PointWarp&) override { return {}; }
+  Found& found;
+  uint32_t warp = 0;
+};
+
+// One counting replay, or two of them on hardware.
+struct Counts {
+  std::vector<wire::BlockCount> blocks;
+  std::vector<bool> agreed;        // by block: in all of them
+  std::vector<uint32_t> bytes;     // by warp: what the probe will write, at most
+  bool same_bytes = true;          // of every warp
+};
+
+std::string first_loss(const trace::LossCounts& losses) {
+  for (const trace::LossInfo& info : trace::all_losses())
+    if (info.severity != trace::LossSeverity::note && losses.count(info.loss) != 0)
+      return fmt::format("{}, first in warp {}", info.name, losses.row(info.loss).first_warp);
+  return {};
+}
+
+std::string told(const Expected& e) {
+  return e.least == e.most ? fmt::format("{} with {}", e.most, e.lanes) : fmt::format("{} to {} with {}", e.least, e.most, e.lanes);
+}
+
+class Run {
+ public:
+  Run(Recording& recording, const instrument::Splicer& splicer, const Plan& plan)
+      : r_(recording), s_(splicer), p_(plan), backend_(recording.backend()), points_probe_(instrument::probe_info(plan.probe).points) {}
+
+  Status run() {
+    if (points_probe_) {
+      XT_TRY(points_, s_.points(p_.probe));
+    }
+    // Of sparse sites the interpreter counts the first part; how much the others write is known from its log.
+    const bool known = !r_.on_hardware() && p_.sites.part != 0 && p_.sites_are_counted;
+    XT_TRY(const Counts counts, known ? Result<Counts>(as_logged()) : count());
+    if (p_.probe == ProbeKind::count) return {};
+    const Status done = trace(counts);
+    if (buffer_.value != 0) XT_TRY_STATUS(backend_.release(buffer_));
+    return done;
+  }
+
+ private:
+  bool sampled(uint32_t warp) const {
+    wire::SlotLayout l;
+    l.one_in = p_.one_in;
+    l.seed = p_.seed;
+    l.select = p_.select;
+    l.warps_per_cta = s_.warps_per_cta();
+    return l.is_sampled(warp);
+  }
+  instrument::Plan plan(ProbeKind probe) const {
+    instrument::Plan p;
+    p.probe = probe;
+    p.one_in = p_.one_in;
+    p.seed = p_.seed;
+    p.select = p_.select;
+    return p;
+  }
+
+  Counts as_logged() const {
+    Counts counts;
+    counts.bytes.resize(r_.warps());
+    counts.blocks.resize(s_.blocks().size());
+    counts.agreed.resize(s_.blocks().size(), false);
+    for (uint32_t w = 0; w < r_.warps(); ++w) {
+      if (!sampled(w)) continue;
+      for (const wire::Point& p : points_)
+        counts.bytes[w] += static_cast<uint32_t>(p.record_bytes * r_.at(w, p.pc, p.after).most);
+      for (uint32_t b = 0; !points_probe_ && b < s_.blocks().size(); ++b)
+        counts.bytes[w] += static_cast<uint32_t>(s_.record_bytes(p_.probe, b) * r_.at(w, s_.blocks()[b].first_pc).most);
+    }
+    return counts;
+  }
+
+  // Blocks must be what the interpreter saw of the sampled warps, wherever they run.
+  Result<Counts> count() {
+    const auto blocks = static_cast<uint32_t>(s_.blocks().size());
+    instrument::SlotPlan counters = instrument::plan_counters(r_.warps(), blocks);
+    XT_TRY(const DevPtr buffer, backend_.allocate(counters.total_bytes, "counters"));
+    instrument::place(counters, buffer.value);
+    instrument::Plan p = plan(ProbeKind::count);
+    p.select.sms.clear();
+    if (points_probe_) p.counted = p_.probe;
+    const auto spliced = s_.splice(p, counters.layout);
+    Counts counts;
+    Status done = spliced ? Status{} : tl::make_unexpected(spliced.error());
+    for (int replay = 0; done && replay < (r_.on_hardware() ? 2 : 1); ++replay) done = count_once(spliced->cubin, buffer, counters, counts);
+    XT_TRY_STATUS(backend_.release(buffer));
+    if (!done) return tl::make_unexpected(done.error());
+    return counts;
+  }
+
+  Status count_once(ByteView cubin, DevPtr buffer, const instrument::SlotPlan& counters, Counts& counts) {
+    const auto blocks = static_cast<uint32_t>(s_.blocks().size());
+    XT_TRY_STATUS(backend_.fill(buffer, counters.total_bytes, 0));
+    XT_TRY_STATUS(r_.replay(cubin));
+    XT_TRY(const Bytes bytes, backend_.read(buffer, counters.total_bytes));
+    const uint64_t at = counters.layout.counters - counters.layout.headers;
+    const bool first = counts.blocks.empty();
+    for (uint32_t b = 0; b < blocks; ++b) {
+      XT_TRY(const auto c, read_at<wire::BlockCount>(bytes, at + b * sizeof(wire::BlockCount), "counter"));
+      if (first) counts.agreed.push_back(true), counts.blocks.push_back(c);
+      counts.agreed[b] = counts.agreed[b] && c.warps == counts.blocks[b].warps && c.lanes == counts.blocks[b].lanes;
+      counts.blocks[b] = c;
+      if (r_.waiting(b)) continue;
+      Expected expected;
+      for (uint32_t w = 0; w < r_.warps(); ++w)
+        if (sampled(w)) expected.add(r_.at(w, s_.blocks()[b].first_pc));
+      if (!expected.holds({c.warps, c.lanes}))
+        return internal("block {}: counted {} executions with {} lanes, the interpreter saw {}", b, c.warps, c.lanes, told(expected));
+    }
+    counts.bytes.resize(r_.warps());
+    for (uint32_t w = 0; w < r_.warps(); ++w) {
+      XT_TRY(const auto h, read_at<wire::WarpHeader>(bytes, w * sizeof(wire::WarpHeader), "header"));
+      if ((h.start_clock != 0) != sampled(w)) return internal("warp {} {} counted", w, sampled(w) ? "of the sample was not" : "was");
+      if (h.start_clock == 0) continue;
+      if (h.bytes == wire::not_exited) return internal("warp {} did not end", w);
+      uint32_t n = p_.probe == ProbeKind::block ? h.bytes : p_.probe == ProbeKind::inst ? h.exit_clock_lo : h.sm;
+      if (p_.probe == ProbeKind::pair) n = 2 * h.bytes;
+      counts.same_bytes &= first || counts.bytes[w] == n;
+      counts.bytes[w] = std::max(counts.bytes[w], n);
+    }
+    return {};
+  }
+
+  Status trace(const Counts& counts) {
+    // Warps that wait write another number of records each time.
+    const bool varies = r_.waits() || !counts.same_bytes;
+    instrument::RecordForm form;
+    uint32_t largest = points_probe_ ? wire::chunk_bytes : s_.largest_record(p_.probe);
+    form.lines = p_.probe == ProbeKind::mem;
+    for (const wire::Point& p : points_) {
+      largest = std::max(largest, p.record_bytes);
+      for (const wire::Value& v : p.values) form.lines |= v.is_column();
+    }
+    const bool wraps = (p_.wraps || varies) && !form.lines;
+    instrument::Plan p = plan(p_.probe);
+    if (p_.probe == ProbeKind::pair) p.pair_sites = {OrigPc{p_.pair_pc}};
+    const bool brief = p_.brief && !wraps && (p_.probe == ProbeKind::block || p_.probe == ProbeKind::inst);
+    if (brief) {
+      form.index_bits = s_.index_bits();
+      form.short_records = p_.probe == ProbeKind::block;
+      for (const wire::BlockCount& b : counts.blocks) {
+        p.full_blocks.push_back(b.lanes == 32 * b.warps);
+        p.executions.push_back(b.warps);
+      }
+    }
+    std::vector<uint32_t> bytes = counts.bytes;
+    for (uint32_t& b : bytes) {
+      // Packed records may take more than unpacked ones where registers are few.
+      if (p_.probe == ProbeKind::inst || brief) b *= 2;
+      if (varies && b != 0) b = 2 * b + 64 * largest;
+    }
+    instrument::SlotPlan slots = instrument::plan_slots(bytes, largest, wraps, form,
+                                                        p_.table ? 0 : r_.on_hardware() ? equal_slots_on_gpu : equal_slots);
+    XT_TRY(buffer_, backend_.allocate(slots.total_bytes, "records"));
+    instrument::place(slots, buffer_.value);
+    end_ = buffer_.value + slots.total_bytes;
+    if (slots.layout.table != 0) XT_TRY_STATUS(backend_.write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries))));
+    XT_TRY(const instrument::Spliced spliced, s_.splice(p, slots.layout));
+    XT_TRY_STATUS(r_.replay(spliced.cubin));
+    Found found(r_.warps(), points_probe_ ? points_.size() : p_.probe == ProbeKind::pair ? 1 : s_.blocks().size());
+    XT_TRY(const trace::DecodeSummary summary, decode(spliced, slots, wraps, varies ? std::vector<uint32_t>() : counts.bytes, found));
+    if (!summary.losses.none()) return internal("records were lost: {}", first_loss(summary.losses));
+    if (summary.losses.count(trace::Loss::count_changed) != 0)
+      return internal("warp {} wrote another number of bytes than was counted", summary.losses.row(trace::Loss::count_changed).first_warp);
+    XT_TRY_STATUS(as_the_interpreter(spliced.map, found));
+    if (points_probe_ || p_.probe == ProbeKind::pair || !p_.select.sms.empty()) return {};
+    return as_counted(spliced.map, found, counts);
+  }
+
+  // Every warp of the sample is there, on one of its SMs; and what it did is what the interpreter saw.
+  Status as_the_interpreter(const wire::AddressMap& map, const Found& found) const {
+    for (uint32_t w = 0; w < r_.warps(); ++w) {
+      const bool there = found.sm[w].has_value();
+      if (there && (!sampled(w) || !wire::Selection::has(p_.select.sms, *found.sm[w])))
+        return internal("warp {} was traced and is not in the sample", w);
+      if (!there && sampled(w) && p_.select.sms.empty()) return internal("warp {} of the sample is missing", w);
+      if (!there) continue;
+      for (uint32_t k = 0; k < found.tallies[w].size(); ++k) {
+        const Tally& t = found.tallies[w][k];
+        Expected e;
+        if (points_probe_) {
+          if (points_[k].record_bytes != 0 && !r_.waiting(points_[k].block)) e = r_.at(w, points_[k].pc, points_[k].after);
+          else if (points_[k].record_bytes != 0) continue;
+        } else if (p_.probe == ProbeKind::pair) {
+          if (waiting_pair()) continue;
+          e = r_.at(w, p_.pair_pc);
+        } else if (has_records(map, k)) {
+          if (r_.waiting(k)) continue;
+          e = r_.at(w, map.blocks[k].first_pc);
+          if (map.blocks[k].implied) e.least = 0, e.most = e.lanes;   // groups that came one after another are not told apart
+        }
+        if (!e.holds(t))
+          return internal("warp {} {} {}: {} executions with {} lanes traced, the interpreter saw {}", w, points_probe_ ? "point" : "block", k,
+                          t.executions, t.lanes, told(e));
+      }
+    }
+    return {};
+  }
+  bool waiting_pair() const {
+    for (uint32_t b = 0; b < s_.blocks().size(); ++b) {
+      const wire::Block& block = s_.blocks()[b];
+      if (p_.pair_pc >= block.first_pc && p_.pair_pc < block.first_pc + 16 * block.instructions) return r_.waiting(b);
+    }
+    return false;
+  }
+  bool has_records(const wire::AddressMap& map, uint32_t block) const {
+    return p_.probe != ProbeKind::mem || map.blocks[block].record_bytes != 0;
+  }
+
+  // And what this machine counted of the same warps, group by group.
+  Status as_counted(const wire::AddressMap& map, const Found& found, const Counts& counts) const {
+    for (uint32_t b = 0; b < map.blocks.size(); ++b) {
+      if (!has_records(map, b) || !counts.agreed[b] || r_.waiting(b)) continue;
+      Tally t;
+      for (const auto& warp : found.tallies) t.executions += warp[b].executions, t.lanes += warp[b].lanes;
+      const bool same_groups = t.executions == counts.blocks[b].warps || map.blocks[b].implied || r_.waits();
+      if (!same_groups || t.lanes != counts.blocks[b].lanes)
+        return internal("block {}: {} executions with {} lanes traced, {} with {} counted", b, t.executions, t.lanes, counts.blocks[b].warps,
+                        counts.blocks[b].lanes);
+    }
+    return {};
+  }
+
+  trace::DeviceReader reader() {
+    return [this](uint64_t address, uint64_t size) -> Result<ByteView> {
+      if (address < piece_at_ || address + size > piece_at_ + piece_.size()) {
+        piece_at_ = address;
+        XT_TRY(piece_, backend_.read(DevPtr{address}, std::min(std::max(size, r_.on_hardware() ? read_ahead : size), end_ - address)));
+      }
+      return ByteView(piece_).subspan(address - piece_at_, size);
+    };
+  }
+
+  // `counted`: bytes of each warp; empty: not known.
+  Result<trace::DecodeSummary> decode(const instrument::Spliced& spliced, const instrument::SlotPlan& slots, bool wraps,
+                                      const std::vector<uint32_t>& counted, Found& found) {
+    const trace::DeviceReader read = reader();
+    const std::vector<uint64_t> bytes(counted.begin(), counted.end());
+    if (p_.probe == ProbeKind::mem) {
+      MemCounter counter(found);
+      return trace::decode_mem(spliced.map, read, slots.entries, bytes, counter);
+    }
+    Bytes headers;
+    if (wraps) {
+      XT_TRY(headers, backend_.read(DevPtr{slots.layout.headers}, uint64_t{r_.warps()} * sizeof(wire::WarpHeader)));
+    }
+    if (points_probe_) {
+      std::vector<wire::WarpHeader> starts(r_.warps());
+      if (wraps) std::memcpy(starts.data(), headers.data(), headers.size());
+      else {
+        XT_TRY(starts, trace::warp_starts(spliced.map, read, slots.entries));
+      }
+      PointCounter counter(found);
+      return trace::decode_points(spliced.map, starts, read, slots.entries, bytes, p_.sites.part, counter);
+    }
+    trace::RecordView view{spliced.map, std::move(headers), slots.entries, read, 0, 0};
+    if (!wraps) {
+      XT_TRY(view, trace::view_plain_slots(spliced.map, read, slots.entries));
+    }
+    const bool pair = p_.probe == ProbeKind::pair;
+    const trace::TraceKind kind = pair ? trace::TraceKind::pair
+                                  : p_.probe == ProbeKind::inst ? trace::TraceKind::inst : trace::TraceKind::block;
+    return trace::decode(view.map, kind, view.headers, view.read, {view.table, true, {}}, [&](const trace::WarpTrace& t) -> Status {
+      found.sm[t.warp] = t.sm;
+      for (uint32_t k = 0; k < t.records(); ++k)
+        if (t.kind[k] != wire::RecordKind::edge_end) found.tallies[t.warp][pair ? 0 : t.index[k]].add(t.mask[k]);
+      return {};
+    });
+  }
+
+  Recording& r_;
+  const instrument::Splicer& s_;
+  const Plan& p_;
+  replay::Backend& backend_;
+  const bool points_probe_;
+  std::vector<wire::Point> points_;
+  DevPtr buffer_{};
+  uint64_t end_ = 0, piece_at_ = 0;
+  Bytes piece_;
+};
+
+}  // namespace
+
+std::string Plan::text() const {
+  std::string s = fmt::format("{} {} cta:1/{}@{} site:1/{}+{}", kernel, instrument::probe_info(probe).name, one_in, seed, sites.one_in, sites.part);
+  for (const auto& [name, ranges] : {std::pair{"cta", &select.ctas}, {"warp", &select.warps}, {"sm", &select.sms}})
+    for (const auto& r : *ranges) s += fmt::format(" {}:{}-{}", name, r.first, r.last);
+  if (pair_pc != ~0u) s += fmt::format(" at {:#x}", pair_pc);
+  return s + (some_places ? " some places" : "") + (wraps ? " wrapping" : "") + (brief ? " brief" : "") + (table ? " table" : "");
+}
+
+Status run_plan(Recording& recording, const instrument::Splicer& splicer, const Plan& plan) { return Run(recording, splicer, plan).run(); }
+
+}  // namespace xtrace::soak

@@ -1,0 +1,26 @@
+// One probe, some places, some warps: a recorded launch replayed that way and held against what the interpreter saw of the original
+// kernel and against what this machine counted.
+#pragma once
+
+#include "tests/soak/recording.h"
+
+namespace xtrace::soak {
+
+struct Plan {
+  std::string kernel;
+  instrument::ProbeKind probe = instrument::ProbeKind::block;
+  uint32_t one_in = 1, seed = 0;       // CTAs
+  wire::Selection select;
+  instrument::Sites sites;
+  bool sites_are_counted = false;      // another part of them was, on the interpreter
+  uint32_t pair_pc = ~0u;
+  bool some_places = false;
+  bool wraps = false, brief = false, table = false;   // how records lie: slots that wrap, the short forms, slots of different sizes
+  std::string text() const;
+};
+
+// `splicer`: the recording's, told what to record where. Outputs must be the recorded ones in every replay, and no record may be
+// lost. `unsupported`: refused by name.
+Status run_plan(Recording& recording, const instrument::Splicer& splicer, const Plan& plan);
+
+}  // namespace xtrace::soak

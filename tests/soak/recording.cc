@@ -1,0 +1,92 @@
+#include "tests/soak/recording.h"
+
+#ifdef XTRACE_HAVE_DRIVER
+#include "replay/driver/driver_backend.h"
+#endif
+#include "tests/unit/interp/recordings.h"
+
+namespace xtrace::soak {
+
+Result<Machine> Machine::make(bool gpu) {
+  Machine machine;
+  if (!gpu) return machine;
+#ifdef XTRACE_HAVE_DRIVER
+  XT_TRY(machine.gpu, replay::make_driver_backend(replay::DriverOptions{}));
+  return machine;
+#else
+  return environment("built without the GPU backend");
+#endif
+}
+
+Result<std::unique_ptr<Recording>> Recording::open(const std::string& kernel, Machine& machine) {
+  std::unique_ptr<Recording> r(new Recording(machine));
+  r->launch_ = interp_test::recorded_launch(kernel);
+  const bundle::LaunchRecord& launch = r->launch_.record;
+  XT_TRY(r->splicer_, instrument::Splicer::create(r->launch_.code, kernel,
+                                                  {launch.grid, launch.block, launch.cluster, launch.dynamic_shared_bytes}));
+  r->waiting_ = r->splicer_->waiting();
+  r->waits_ = r->splicer_->waits();
+  r->warps_ = static_cast<uint32_t>(launch.grid.count()) * r->splicer_->warps_per_cta();
+  r->witness_.emplace(r->warps_, r->splicer_->blocks());
+
+  XT_TRY_STATUS(machine.interp->prepare(r->launch_));
+  XT_TRY(const replay::ModuleHandle module, machine.interp->load(r->launch_.code));
+  XT_TRY_STATUS(machine.interp->restore(module, replay::RestoreScope::all));
+  machine.interp->set_witness(&*r->witness_);
+  const auto outcome = machine.interp->run(module);
+  machine.interp->set_witness(nullptr);
+  if (!outcome) return tl::make_unexpected(outcome.error());
+  if (!outcome->completed) return internal("the interpreter does not complete {}: {}", kernel, outcome->failure);
+  XT_TRY(const std::vector<Bytes> regions, machine.interp->read_regions(module));
+  for (size_t k = 0; k < regions.size(); ++k)
+    if (regions[k] != r->launch_.after[k]) return internal("on the interpreter region {} of {} differs from what was recorded", k, kernel);
+  XT_TRY_STATUS(machine.interp->unload(module));
+  for (uint32_t w = 0; w < r->warps_; ++w)
+    if (!r->witness_->started(w)) return internal("the interpreter did not execute warp {} of {}", w, kernel);
+  if (!machine.gpu) return r;
+
+  XT_TRY_STATUS(machine.interp->finish());
+  XT_TRY_STATUS(machine.gpu->prepare(r->launch_));
+  XT_TRY(const replay::ModuleHandle clean, machine.gpu->load(r->launch_.code));
+  XT_TRY(r->clean_, replay::clean_replays(*machine.gpu, r->launch_, clean, 3, false));
+  if (!r->clean_->matches_recorded_after) return internal("on the GPU the output of {} differs from what was recorded", kernel);
+  return r;
+}
+
+Recording::~Recording() {
+  (void)machine_.interp->finish();
+  if (machine_.gpu) (void)machine_.gpu->finish();
+}
+
+Status Recording::replay(ByteView cubin) {
+  replay::Backend& b = backend();
+  XT_TRY(const replay::ModuleHandle module, b.load(cubin));
+  XT_TRY_STATUS(b.restore(module, replay::RestoreScope::all));
+  XT_TRY(const replay::RunOutcome outcome, b.run(module));
+  if (!outcome.completed) return device("{}", outcome.failure);
+  XT_TRY_STATUS(as_recorded(module));
+  return b.unload(module);
+}
+
+Status Recording::as_recorded(replay::ModuleHandle module) {
+  if (!clean_) {
+    XT_TRY(const std::vector<Bytes> regions, backend().read_regions(module));
+    for (size_t k = 0; k < regions.size(); ++k)
+      if (regions[k] != launch_.after[k]) return internal("region {} differs from what was recorded", k);
+    return {};
+  }
+  XT_TRY(const std::vector<replay::Mismatch> found, replay::compare_outputs(backend(), launch_, module, *clean_));
+  if (found.empty()) return {};
+  // Only clean replays can show that the kernel does this by itself.
+  const std::vector<Bytes> left = backend().read_regions(module).value_or(std::vector<Bytes>());
+  for (bool more = true; more;) {
+    XT_TRY(more, replay::replay_once_more(backend(), launch_, *clean_));
+    bool same = true;
+    for (size_t k = 0; k < left.size(); ++k)
+      same &= !replay::compare_outside(clean_->output_of(launch_, k), left[k], clean_->ignored(k)).first;
+    if (same) return {};
+  }
+  return internal("region {} differs from the clean replays at byte {:#x}", found[0].region, found[0].offset);
+}
+
+}  // namespace xtrace::soak

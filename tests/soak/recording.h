@@ -1,0 +1,63 @@
+// A recorded launch, loaded once for many plans: on the interpreter, which says what its kernel does, and on the GPU where the plans
+// run there.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "instrument/instrument.h"
+#include "replay/interp/interp_backend.h"
+#include "replay/session.h"
+#include "tests/soak/witness.h"
+
+namespace xtrace::soak {
+
+// Where plans run. Without a GPU on the interpreter itself.
+struct Machine {
+  std::unique_ptr<replay::InterpBackend> interp = replay::make_interp_backend();
+  std::unique_ptr<replay::Backend> gpu;
+  replay::Backend& backend() { return gpu ? *gpu : *interp; }
+  // `environment` where there is no GPU, or where this was built without its backend.
+  static Result<Machine> make(bool gpu);
+};
+
+class Recording {
+ public:
+  // The interpreter runs the kernel once; its outputs must be the recorded ones. `unsupported` where the kernel is refused.
+  static Result<std::unique_ptr<Recording>> open(const std::string& kernel, Machine& machine);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  const instrument::Splicer& splicer() const { return *splicer_; }
+  replay::Backend& backend() const { return machine_.backend(); }
+  bool on_hardware() const { return machine_.gpu != nullptr; }
+  uint32_t warps() const { return warps_; }
+  const Witness& witness() const { return *witness_; }
+  // Warps of it wait for others: how often they go round differs each time on hardware, and in which groups their lanes come out.
+  bool waits() const { return on_hardware() && waits_; }
+  bool waiting(uint32_t block) const { return on_hardware() && waiting_[block]; }
+  // What a warp must show at an instruction, on this machine.
+  Expected at(uint32_t warp, uint32_t pc, bool behind = false) const {
+    return witness_->at(warp, pc, behind, on_hardware() && (waits_ || witness_->parted(warp)));
+  }
+
+  // From restored memory; every byte afterwards must be the recorded one, on hardware but for those in which clean replays differ
+  // among themselves (float atomics). A run that does not complete is a device error.
+  Status replay(ByteView cubin);
+
+ private:
+  explicit Recording(Machine& machine) : machine_(machine) {}
+  Status as_recorded(replay::ModuleHandle module);
+
+  Machine& machine_;
+  replay::LaunchImage launch_;
+  std::optional<instrument::Splicer> splicer_;
+  std::optional<Witness> witness_;
+  std::optional<replay::CleanReference> clean_;   // on hardware
+  std::vector<bool> waiting_;
+  bool waits_ = false;
+  uint32_t warps_ = 0;
+};
+
+}  // namespace xtrace::soak
