@@ -40,9 +40,10 @@ struct Asked {
   std::vector<Rule> reg, custom, range;
 };
 
-// Sparse sites: instruction i of the section is looked at where i % one_in == part.
+// Sparse sites: instruction i of the section is looked at where i % one_in == part; and of each point's executions by a warp the
+// first, and every nth after it, are recorded (point probes).
 struct Sites {
-  uint32_t one_in = 1, part = 0;
+  uint32_t one_in = 1, part = 0, nth = 1;
 };
 
 struct Plan {

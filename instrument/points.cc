@@ -40,27 +40,85 @@ void lay_out(std::vector<PointPlan>& points) {
   }
 }
 
+// Every nth execution: a counter of the point, one a warp, goes from 0 down through all numbers below n. Puts 1 into UniformPlan::temp
+// where it is 0, else 0.
+void put_turn(Sequence& seq, const UniformPlan& ur, enc::Ureg counter, uint32_t nth) {
+  constexpr Schedule settled{.stall = vector_to_vector};
+  put(seq, enc::uiadd3_imm(counter, counter, ~0u), settled);
+  put(seq, enc::ushf_r_u32_hi_imm(ur.temp, counter, 31), settled);
+  put(seq, enc::uimad_imm(counter, ur.temp, nth, counter), settled);
+}
+
+// A counter for each point that is there: nothing is counted, and the list is empty, where every execution is recorded.
+Result<std::vector<enc::Ureg>> take_counters(ProbeContext& c, const std::vector<PointPlan>& points) {
+  std::vector<enc::Ureg> counters;
+  if (c.scope.sites.nth == 1) return counters;
+  uint32_t present = 0;
+  for (const PointPlan& p : points) {
+    present += p.present;
+    if (p.point.role != wire::Point::Role::single)
+      return unsupported("every nth execution: where lanes come and where they go on again are counted apart, and the records at {} would not "
+                         "belong together",
+                         where(c.code, p.at));
+  }
+  for (const PointPlan& p : points) {
+    const auto r = p.present ? c.scratch.counter() : std::optional(enc::URZ);
+    if (!r)
+      return unsupported("every nth execution of {} points needs as many uniform registers to count in, kernel {} leaves {}", present,
+                         c.code.kernel, c.counters.size());
+    counters.push_back(*r);
+    if (p.present) c.counters.push_back(*r);
+  }
+  return counters;
+}
+
 class Writer {
  public:
   Writer(ProbeContext& c, const Arrivals& arrivals, const PointPlan& plan, uint32_t number, bool any_columns,
-         std::optional<Holder>& previous)
+         std::optional<enc::Ureg> counter, std::optional<Holder>& previous)
       : c_(c), arrivals_(arrivals), point_(plan.point), at_(plan.at), spot_(at_ + plan.point.after), number_(number), any_columns_(any_columns),
-        previous_(previous), seq_(plan.point.after ? c.out.after[at_] : c.out.before[at_]) {}
+        counter_(counter), previous_(previous), seq_(plan.point.after ? c.out.after[at_] : c.out.before[at_]) {}
 
   // Gives the cycles of probe code behind the clock.
   Result<uint32_t> run() {
     const size_t begin = seq_.size();
     clock_at_ = begin;
-    bump_cursor(c_, seq_, point_.record_bytes);
+    if (!counter_) bump_cursor(c_, seq_, point_.record_bytes);
+    if (!point_.after) XT_TRY_STATUS(its_turn());
     if (!point_.after) XT_TRY_STATUS(columns());
     XT_TRY_STATUS(words());
     if (point_.after) XT_TRY_STATUS(columns());
     // The next record may begin with a column, which needs nothing but the cursor.
-    bump_address(c_, seq_, point_.record_bytes, any_columns_ ? 0 : least_head_cycles);
+    const unsigned until_next_store = any_columns_ ? 0 : least_head_cycles;
+    if (counter_ && !c_.layout.wraps) {
+      const enc::Ureg address = c_.scratch.uniform().address;
+      put(seq_, enc::uimad_imm(address, c_.scratch.uniform().temp, point_.record_bytes, address),
+          {.stall = uniform_to_vector - std::min(until_next_store, uniform_to_vector - 1)});
+    } else {
+      bump_address(c_, seq_, point_.record_bytes, until_next_store);
+    }
     return least_cycles(Sequence(seq_.begin() + static_cast<ptrdiff_t>(clock_at_), seq_.end()));
   }
 
  private:
+  // Of every nth execution: a predicate for the stores, in front of the first of them. Behind an instruction its clocks come first.
+  Status its_turn() {
+    if (!counter_ || turn_) return {};
+    turn_ = c_.scratch.predicate(spot_, spot_);
+    if (!turn_) return unsupported("every nth execution: no predicate is free at {}", where(c_.code, spot_));
+    const UniformPlan& ur = c_.scratch.uniform();
+    put_turn(seq_, ur, *counter_, c_.scope.sites.nth);
+    if (c_.layout.wraps) put(seq_, enc::uimad_imm(ur.cursor, ur.temp, point_.record_bytes, ur.cursor));
+    put_pause(seq_, uniform_to_vector - vector_to_vector);
+    put(seq_, enc::isetp_ur(*turn_, enc::Compare::ne, false, enc::RZ, ur.temp), {.stall = predicate_to_guard});
+    return {};
+  }
+  Status store(const Holder& h, unsigned n, uint32_t offset) {
+    XT_TRY_STATUS(its_turn());
+    store_words(c_, seq_, h, n, offset, turn_);
+    return {};
+  }
+
   struct Word {
     enum class What { head, mask, value, zero } what = What::zero;
     wire::Value value{};
@@ -129,7 +187,7 @@ class Writer {
       const Holder& h = words[k].is(Kind::clock_before) ? *first : *second;
       XT_TRY_STATUS(make(words[k], h.r(0)));
       put_pause(seq_, vector_to_memory - 1);
-      store_words(c_, seq_, h, 1, static_cast<uint32_t>(k * sizeof(uint32_t)));
+      XT_TRY_STATUS(store(h, 1, static_cast<uint32_t>(k * sizeof(uint32_t))));
     }
     return true;
   }
@@ -163,8 +221,7 @@ class Writer {
     if (!any) return {};
     for (unsigned k : order) XT_TRY_STATUS(make(words[k], h.r(k)));
     put_pause(seq_, vector_to_memory - 1);
-    store_words(c_, seq_, h, static_cast<unsigned>(words.size()), first * sizeof(uint32_t));
-    return {};
+    return store(h, static_cast<unsigned>(words.size()), first * sizeof(uint32_t));
   }
 
   Status make(const Word& w, enc::Gpr r) {
@@ -217,9 +274,10 @@ class Writer {
       }
       XT_TRY(const Arrivals::Needs n, needs(Arrivals::File::vector, v.index));
       settle(n.cycles);
-      put(seq_,
-          with_record_policy(enc::stg({c_.scratch.uniform().address, *lane, static_cast<int32_t>(v.place)}, enc::Gpr{v.index},
-                                      enc::Size::b32)),
+      XT_TRY_STATUS(its_turn());
+      const sass::RawInst w = with_record_policy(
+          enc::stg({c_.scratch.uniform().address, *lane, static_cast<int32_t>(v.place)}, enc::Gpr{v.index}, enc::Size::b32));
+      put(seq_, turn_ ? enc::with_guard(w, *turn_) : w,
           {.stall = scoreboard_visible, .wait_mask = n.wait_mask, .read_barrier = c_.scratch.scoreboard()});
     }
     return {};
@@ -231,6 +289,8 @@ class Writer {
   const InstIndex at_, spot_;   // the instruction; the one in front of which the record stands
   const uint32_t number_;
   const bool any_columns_;
+  const std::optional<enc::Ureg> counter_;
+  std::optional<enc::Pred> turn_;
   std::optional<Holder>& previous_;
   Sequence& seq_;
   size_t clock_at_ = 0;
@@ -291,9 +351,17 @@ Result<std::vector<PointPlan>> find_points(ProbeKind probe, const PointContext& 
 
 Status count_points(ProbeContext& c, const std::vector<PointPlan>& points) {
   const UniformPlan& ur = c.scratch.uniform();
-  for (const PointPlan& p : points)
-    if (p.present) put(p.point.after ? c.out.after[p.at] : c.out.before[p.at], enc::uiadd3_imm(ur.base, ur.base, p.point.record_bytes),
+  XT_TRY(const std::vector<enc::Ureg> counters, take_counters(c, points));
+  for (size_t k = 0; k < points.size(); ++k) {
+    const PointPlan& p = points[k];
+    if (!p.present) continue;
+    Sequence& seq = p.point.after ? c.out.after[p.at] : c.out.before[p.at];
+    if (!counters.empty()) put_turn(seq, ur, counters[k], c.scope.sites.nth);
+    put(seq,
+        counters.empty() ? enc::uiadd3_imm(ur.base, ur.base, p.point.record_bytes)
+                         : enc::uimad_imm(ur.base, ur.temp, p.point.record_bytes, ur.base),
         {.stall = vector_to_vector});
+  }
   return {};
 }
 
@@ -303,6 +371,7 @@ Status insert_points(ProbeContext& c) {
   const bool any_columns = has_columns(points);
   if (any_columns) c.lane_offset = c.scratch.reserve();
   const Arrivals arrivals(c.code);
+  XT_TRY(const std::vector<enc::Ureg> counters, take_counters(c, points));
   std::optional<Holder> previous;
   for (uint32_t k = 0; k < points.size(); ++k) {
     c.map.points.push_back(points[k].point);
@@ -310,7 +379,8 @@ Status insert_points(ProbeContext& c) {
       c.map.points.back().record_bytes = 0;
       continue;
     }
-    XT_TRY(const uint32_t overhead, Writer(c, arrivals, points[k], k, any_columns, previous).run());
+    XT_TRY(const uint32_t overhead, Writer(c, arrivals, points[k], k, any_columns,
+                                           counters.empty() ? std::nullopt : std::optional(counters[k]), previous).run());
     if (!points[k].point.after) c.map.points.back().overhead_cycles = overhead;
   }
   return insert_exit_headers(c);

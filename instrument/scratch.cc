@@ -253,6 +253,21 @@ std::optional<LaneMasks> Scratch::reserve_masks() {
   return std::nullopt;
 }
 
+std::optional<sass::enc::Ureg> Scratch::counter() {
+  if (uniform_taken_.none()) {
+    const UniformPlan& u = uniform_;
+    for (const sass::enc::Ureg r : {u.address, high_half(u.address), u.header, high_half(u.header), u.cursor, u.mask, u.base, u.temp})
+      uniform_taken_.set(r.index);
+  }
+  const sass::RegSet free = liveness_->untouched_uniform() & ~uniform_taken_;
+  for (int r = 62; r-- > 0;)
+    if (free.test(static_cast<size_t>(r))) {
+      uniform_taken_.set(static_cast<size_t>(r));
+      return sass::enc::Ureg{static_cast<uint8_t>(r)};
+    }
+  return std::nullopt;
+}
+
 std::optional<sass::enc::Pred> Scratch::predicate(InstIndex from, InstIndex to) const {
   sass::PredSet free = liveness_->writable_predicates_before(from);
   for (InstIndex i = from + 1; i <= to; ++i) free &= liveness_->writable_predicates_before(i);

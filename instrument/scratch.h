@@ -88,6 +88,8 @@ class Scratch {
   std::optional<sass::enc::Gpr> reserve();
   // The same for three that follow each other, with room for pairs and quads below them where there is any.
   std::optional<LaneMasks> reserve_masks();
+  // A uniform register of its own; nothing when there is none.
+  std::optional<sass::enc::Ureg> counter();
   // A predicate that may hold a value at every such point; nothing when there is none.
   std::optional<sass::enc::Pred> predicate(InstIndex from, InstIndex to) const;
 
@@ -104,6 +106,7 @@ class Scratch {
   const Liveness* liveness_ = nullptr;
   UniformPlan uniform_;
   std::vector<sass::enc::Ureg> spare_uniform_;
+  sass::RegSet uniform_taken_;
   std::optional<LaneGroups> lane_groups_;
   uint8_t scoreboard_[2] = {0, 0};
   uint8_t shared_scoreboards_ = 0;

@@ -381,7 +381,9 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   std::optional<HeldHead> held_head;
   LaneRegisters lanes;
   const Scope scope = impl_->scope(*this);
-  ProbeContext context{code, blocks, liveness, scope, plan, layout, scratch, insertions, held_head, lanes.offset, lanes.masks, out.map};
+  std::vector<sass::enc::Ureg> counters;
+  ProbeContext context{code, blocks, liveness, scope, plan, layout, scratch, insertions, held_head, lanes.offset, lanes.masks,
+                       counters, out.map};
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
   bool packs = false, four_groups = false;
   const auto is_packed = [&plan](const wire::Block& b) { return b.full && (!b.clock_at.empty() || plan.probe == ProbeKind::mem); };
@@ -393,6 +395,8 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   if (groups && !four_groups) groups->both = {};
   Prologue prologue = build_prologue(code, blocks, shape, plan, layout, groups,
                                      held_head, lanes, insertions, scratch);
+  for (const sass::enc::Ureg r : counters) put(prologue.words, sass::enc::umov_imm(r, 0));
+  if (!counters.empty()) put_pause(prologue.words, latency::uniform_to_vector);
   place_rest(code, blocks, packs && is_packed(out.map.blocks[0]), held_head.has_value(), prologue, insertions);
   to_arch(*code.arch, insertions, prologue.words);
   if (plan.probe != ProbeKind::count) choose_read_barriers(code, scratch.shared_scoreboards(), insertions);
@@ -438,6 +442,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
     out.claims.addresses = address_claims(code, blocks, scope);
   }
   out.claims.points = out.map.points;
+  out.claims.nth = scope.sites.nth;
   XT_TRY_STATUS(check(cubin, out, info.name));
   return out;
 }

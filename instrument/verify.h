@@ -21,7 +21,8 @@
 //                       for the lanes of the access, the base is, by those lanes. In records of full blocks: what decoders
 //                       take from each place is what was stored there, and nothing else went to it
 //   value-recorded      point probes: every word of every record is what the map says it is, is stored once, at its place, by all
-//                       active lanes, at that point; the cursor moves by the record's size
+//                       active lanes, at that point; the cursor moves by the record's size; of every nth execution, where that was
+//                       asked for, by a counter of its own
 //   result-too-early    inserted code reads no result before its latency or scoreboard allows it
 //   control-word        legal stall, yield and reuse combinations; no reuse in front of an insertion
 //   metadata            EXIT offsets list every EXIT; register count, symbol and section sizes agree
@@ -72,6 +73,7 @@ struct SpliceClaims {
   std::vector<bool> places{};                    // by instruction, those whose accesses are recorded; empty: all
   std::vector<AddressClaim> addresses{};
   std::vector<wire::Point> points{};             // point probes: what is recorded where
+  uint32_t nth = 1;                              // and how often: every so many executions
 };
 
 // An Error only when a cubin can not be read at all.

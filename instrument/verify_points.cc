@@ -11,9 +11,12 @@ namespace {
 using Kind = wire::Value::Kind;
 
 constexpr uint16_t stg_uniform = 0x1986;                               // STG [R.U32+UR+offset], R
+constexpr uint16_t uiadd3_imm = 0x890, ushf_imm = 0x899, uimad_imm = 0x8a4, isetp_ur = 0xc0c;   // bits [11:0]
 constexpr uint16_t vote = 0x806, mov_ur = 0x1c02, mov_imm = 0x802, cs2r = 0x805;
 constexpr BitRange data_field = bits(39, 32), lane_field = bits(31, 24), place_field = bits(63, 40), size_field = bits(75, 73);
 constexpr BitRange result_field = bits(23, 16), imm_field = bits(63, 32), special_field = bits(79, 72);
+constexpr BitRange guard_field = bits(15, 12), predicate_field = bits(83, 81), shift_field = bits(39, 32), compare_field = bits(78, 76);
+constexpr uint64_t not_equal = 5, top_bit = 31;
 constexpr BitRange vote_mode = bits(73, 72), vote_field = bits(90, 87);
 constexpr uint64_t no_register = 255, vote_any = 1, always = 7, clock_lo = 80, globaltimer_lo = 82;
 
@@ -57,19 +60,54 @@ class Points {
   // The word that moves the cursor, behind the record's last store: of a plain slot an addition of its size to the base of its
   // stores, of a wrapping one whatever writes that register.
   std::optional<uint32_t> find_bump() const {
-    constexpr uint16_t uiadd3_imm = 0x890;
     sass::RegSet address;
     for (uint32_t k = begin_; k < end_; ++k) {
       if (is_store(k)) address = v_.effects[k].use.ur;
       if (!v_.is_inserted(k) || (v_.effects[k].def.ur & address).none()) continue;
-      const bool adds = (sass::opcode13(v_.words[k]) & 0xfff) == uiadd3_imm;
+      const uint16_t opcode = sass::opcode13(v_.words[k]) & 0xfff;
+      const bool adds = opcode == uiadd3_imm || opcode == uimad_imm;
       if (adds && field(k, imm_field) != point_->record_bytes) return std::nullopt;
+      if (adds && (opcode == uimad_imm) != (claims_.nth > 1)) return std::nullopt;
       return k;
     }
     return std::nullopt;
   }
 
+  uint16_t opcode(uint32_t k) const { return sass::opcode13(v_.words[k]) & 0xfff; }
+  // Every nth execution: a counter that no other point has is counted down, and its sign is what the predicate and the cursor follow.
+  void check_turn() {
+    turn_.reset();
+    if (claims_.nth <= 1) return;
+    for (uint32_t k = begin_; k + 3 < end_; ++k) {
+      std::vector<uint32_t> at;   // without what only waits
+      for (uint32_t j = k; j < end_ && at.size() < 5; ++j)
+        if (v_.is_inserted(j) && v_.effects[j].mnemonic != "NOP") at.push_back(j);
+      if (at.size() < 4) break;
+      const auto defines = [&](size_t j) { return v_.effects[at[j]].def.ur; };
+      const auto uses = [&](size_t j) { return v_.effects[at[j]].use.ur; };
+      const bool counts = opcode(at[0]) == uiadd3_imm && field(at[0], imm_field) == 0xffffffff && uses(0) == defines(0) &&
+                          opcode(at[1]) == ushf_imm && field(at[1], shift_field) == top_bit && uses(1) == defines(0) &&
+                          opcode(at[2]) == uimad_imm && field(at[2], imm_field) == claims_.nth && defines(2) == defines(0) &&
+                          uses(2) == (defines(0) | defines(1));
+      if (!counts) continue;
+      const size_t test = at.size() > 4 && opcode(at[3]) == uimad_imm ? 4 : 3;   // a wrapping slot's cursor moves in between
+      const bool tests = opcode(at[test]) == isetp_ur && uses(test) == defines(1) && field(at[test], compare_field) == not_equal;
+      if (!tests || (counters_ & defines(0)).any()) return fail(at[test], "not the counter of this point alone");
+      counters_ |= defines(0);
+      turn_ = field(at[test], predicate_field);
+      const uint32_t moves = test == 4 ? at[3] : end_;
+      if ((v_.effects[moves].use.ur & defines(1)).none() || (test == 4 && field(moves, imm_field) != point_->record_bytes))
+        return fail(moves, "the cursor does not move with the record");
+      return;
+    }
+    fail(begin_, fmt::format("nothing counts to {} here", claims_.nth));
+  }
+  bool right_guard(uint32_t store) const {
+    return turn_ ? field(store, guard_field) == *turn_ : !v_.effects[store].guarded;
+  }
+
   void check(uint32_t n) {
+    check_turn();
     word(0, [&](uint32_t k) {
       return sass::opcode13(v_.words[k]) == mov_imm && field(k, imm_field) == wire::word0(wire::RecordKind::point, n);
     });
@@ -115,7 +153,7 @@ class Points {
       store = k;
     }
     if (!store) return fail(begin_, fmt::format("byte {} of the record is not written", place));
-    if (v_.effects[*store].guarded) return fail(*store, "not by all lanes");
+    if (!right_guard(*store)) return fail(*store, "not by all lanes, or not every nth time");
     const auto reg = static_cast<unsigned>(field(*store, data_field) + (place - field(*store, place_field)) / 4);
     uint32_t k = *store;
     const uint32_t first = held ? v_.copies[0].label[i_] : begin_;
@@ -135,7 +173,7 @@ class Points {
       if (v_.effects[k].def.gpr.test(value.index)) return fail(k, fmt::format("{} changes what is recorded", text(k)));
       if (!is_store(k) || field(k, lane_field) == no_register || field(k, place_field) != value.place) continue;
       if (found) return fail(k, fmt::format("byte {} of the record is written again", value.place));
-      if (field(k, data_field) != value.index || v_.effects[k].guarded || words_of(field(k, size_field)) != 1)
+      if (field(k, data_field) != value.index || !right_guard(k) || words_of(field(k, size_field)) != 1)
         return fail(k, fmt::format("{} stands where R{} should", text(k), value.index));
       found = true;
       v_.address_store[k] = true;
@@ -151,6 +189,8 @@ class Points {
   const wire::Point* point_ = nullptr;
   InstIndex i_ = 0;
   uint32_t begin_ = 0, end_ = 0;   // words of the record
+  std::optional<uint64_t> turn_;   // predicate of its stores
+  sass::RegSet counters_;
 };
 
 }  // namespace

@@ -42,6 +42,7 @@ struct ProbeContext {
   std::optional<HeldHead>& held_head;   // for the prologue
   std::optional<sass::enc::Gpr>& lane_offset;   // for the prologue: a register that it sets to 4 * lane
   std::optional<LaneMasks>& lane_masks;         // likewise
+  std::vector<sass::enc::Ureg>& counters;       // for the prologue: uniform registers that it sets to 0
   wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, implied, full, clock_at; of the layout entry_in_head and
                           // short_pairs
   // Block b leads to b + 1 alone (but may end the warp), which is entered from b alone, stands behind it, and was executed as

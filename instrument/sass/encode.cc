@@ -230,6 +230,12 @@ RawInst isetp_imm(Pred d, Compare op, bool is_signed, Gpr a, uint32_t imm) {
 RawInst isetp(Pred d, Compare op, bool is_signed, Gpr a, Gpr b) {
   return setp(rrr(0x20c, 0, RZ, a, b, RZ), d, op, is_signed);
 }
+RawInst isetp_ur(Pred d, Compare op, bool is_signed, Gpr a, Ureg b) {
+  RawInst w = setp(rrr(0xc0c, uniform_page, RZ, a, RZ, RZ), d, op, is_signed);
+  put(w, rb_field, 0);
+  put(w, urb_field, b.index);
+  return w;
+}
 RawInst lea_imm(Gpr d, Gpr a, uint32_t imm, uint8_t shift) {
   XT_CHECK(shift < 32, "LEA shifts by less than 32");
   RawInst w = rir(0x811, no_predicate_out, d, a, imm, RZ);

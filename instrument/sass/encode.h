@@ -102,6 +102,7 @@ RawInst lea_imm(Gpr d, Gpr a, uint32_t imm, uint8_t shift);                  // 
 RawInst prmt_imm(Gpr d, Gpr a, uint32_t selector, Gpr c);                    // d = bytes of c:a by selector nibbles
 RawInst isetp_imm(Pred d, Compare op, bool is_signed, Gpr a, uint32_t imm);  // d = a op imm
 RawInst isetp(Pred d, Compare op, bool is_signed, Gpr a, Gpr b);
+RawInst isetp_ur(Pred d, Compare op, bool is_signed, Gpr a, Ureg b);
 RawInst sel_imm(Gpr d, Gpr a, uint32_t imm, Pred p);  // d = p ? a : imm
 RawInst p2r(Gpr d, uint8_t mask);                     // d = predicates P0..P6 under `mask`
 RawInst r2p(Gpr a, uint8_t mask);                     // predicates under `mask` = bits of a

@@ -167,6 +167,82 @@ def check_memory(arguments):
     return wrong
 
 
+PATHS = {"path-equal", "path-waited"}
+
+
+def one_probe(launch, config, wrong, refusals):
+    """equal, refused or failed, and why."""
+    key = (launch["kernel"], config["probe"], config["sample"])
+    if config["refused"]:
+        expected = refusals.get(key)
+        return ("refused", config["refused"]) if expected is not None and config["refused"].startswith(expected) else \
+            ("failed", f"refused: {config['refused']}")
+    found = report.codes(config)
+    outputs = UNSTABLE_ONLY if launch["clean"]["unstable_bytes"] else IDENTICAL
+    paths = PATHS if config["probe"] != "pair" else PATHS | {None}
+    missing = [name for name, some in (("output", outputs), ("replay", {"replay-faithful"})) if not found & some]
+    if not found & PATHS and None not in paths:
+        missing.append("path")
+    if config["aspects"]["semantics"] != "trusted":
+        missing.append("semantics")
+    lost = [loss for loss in config["losses"] if loss["count"] and loss.get("severity") != "note"]
+    if missing or lost or key in wrong:
+        return "failed", f"{missing} {lost} {wrong.get(key, '')} {report.reasons_text(config)}"
+    return "equal", f"{config['records']} records"
+
+
+def counts_of(reports):
+    """(kernel, sample) -> pc -> lanes, of tables of the count probe."""
+    tables = {}
+    for launch in reports:
+        for config in launch["configs"]:
+            if config["probe"] == "count" and not config["refused"] and config.get("table"):
+                tables[launch["kernel"], config["sample"]] = {row["pc"]: row["threads"] for row in config["table"]}
+    return tables
+
+
+def check_probes(arguments):
+    """A line for each kernel, probe and sample. Refusals are exact: what is no longer refused fails as well."""
+    refusals = {}
+    for line in pathlib.Path(arguments.refusals).read_text().splitlines():
+        if line and not line.startswith("#"):
+            kernel, probe, sample, reason = line.split("\t")
+            refusals[kernel, probe, sample] = reason
+    reports = [launch for path in arguments.reports for launch in report.load(path)]
+    witness = counts_of([launch for path in arguments.witness for launch in report.load(path)])
+    counted, differ, compared = counts_of(reports), {}, 0
+    for (kernel, sample), expected in witness.items():
+        found = counted.get((kernel, sample))
+        # How often loops that wait go round differs each time.
+        waits = any("path-waited" in report.codes(c) for launch in reports if launch["kernel"] == kernel for c in launch["configs"])
+        if found is None or waits or kernel in arguments.waits:
+            continue
+        compared += 1
+        different = sorted(pc for pc in expected.keys() | found.keys() if expected.get(pc, 0) != found.get(pc, 0))
+        if different:
+            pc = different[0]
+            differ[kernel, "count", sample] = f"{pc:#x}: {found.get(pc, 0)} lanes, the interpreter has {expected.get(pc, 0)}"
+    rows, seen = [], set()
+    for launch in reports:
+        for config in launch["configs"]:
+            key = (launch["kernel"], config["probe"], config["sample"])
+            result, why = one_probe(launch, config, differ, refusals)
+            if result == "refused":
+                seen.add(key)
+            rows.append((*key, result, why))
+    kernels = {launch["kernel"] for launch in reports}
+    rows += [(*key, "failed", f"no longer refused: {why}") for key, why in refusals.items() if key not in seen and key[0] in kernels]
+    table = "".join("\t".join(row) + "\n" for row in rows)
+    if arguments.table:
+        pathlib.Path(arguments.table).write_text("# kernel\tprobe\tsample\tresult\n" + table)
+    results = [row[3] for row in rows]
+    print(f"probes: {len(kernels)} kernels, {results.count('equal')} equal, {results.count('refused')} refused by name, "
+          f"{results.count('failed')} failed; counts of {compared} compared with the interpreter's")
+    if witness and not compared:
+        return ["no counts were compared with the interpreter's"]
+    return ["\t".join(row) for row in rows if row[3] == "failed"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(required=True)
@@ -197,6 +273,14 @@ def main():
         command.add_argument("report")
         command.add_argument("ncu")
         command.set_defaults(run=run)
+
+    probes = commands.add_parser("probes", help="outputs of xtrace replay --compare --json under every probe")
+    probes.add_argument("reports", nargs="+")
+    probes.add_argument("--witness", action="append", default=[], help="the same on the interpreter, of the count probe")
+    probes.add_argument("--refusals", required=True, help="kernel, probe, sample and how the reason begins, tab-separated")
+    probes.add_argument("--waits", action="append", default=[], metavar="KERNEL")
+    probes.add_argument("--table", help="file for the table")
+    probes.set_defaults(run=check_probes)
 
     arguments = parser.parse_args()
     wrong = arguments.run(arguments)

@@ -27,6 +27,9 @@ Draw::Draw(uint32_t seed, uint32_t number) : random_(seed * 1'000'003ull + numbe
   if (sparse && below(3) == 0) plan_.sites.one_in = 2 + below(7), plan_.sites.part = below(plan_.sites.one_in);
   plan_.some_places = sparse && below(3) == 0;
   plan_.wraps = probe != ProbeKind::count && probe != ProbeKind::mem && below(3) == 0;
+  // So few points that most kernels leave a register for each.
+  const bool counts = instrument::probe_info(probe).points && probe != ProbeKind::range && probe != ProbeKind::sync;
+  if (counts && below(3) == 0) plan_.sites = {8 + below(17), below(8), 2 + below(6)};
   plan_.brief = !plan_.wraps && (probe == ProbeKind::block || probe == ProbeKind::inst) && below(2) == 0;
   plan_.table = probe != ProbeKind::count && below(4) == 0;
 }

@@ -106,9 +106,9 @@ class Run {
     for (uint32_t w = 0; w < r_.warps(); ++w) {
       if (!sampled(w)) continue;
       for (const wire::Point& p : points_)
-        counts.bytes[w] += static_cast<uint32_t>(p.record_bytes * r_.at(w, p.pc, p.after).most);
+        counts.bytes[w] += static_cast<uint32_t>(p.record_bytes * r_.at(w, p.block, p.pc, p.after)->most);
       for (uint32_t b = 0; !points_probe_ && b < s_.blocks().size(); ++b)
-        counts.bytes[w] += static_cast<uint32_t>(s_.record_bytes(p_.probe, b) * r_.at(w, s_.blocks()[b].first_pc).most);
+        counts.bytes[w] += static_cast<uint32_t>(s_.record_bytes(p_.probe, b) * r_.at(w, b, s_.blocks()[b].first_pc)->most);
     }
     return counts;
   }
@@ -143,11 +143,14 @@ class Run {
       if (first) counts.agreed.push_back(true), counts.blocks.push_back(c);
       counts.agreed[b] = counts.agreed[b] && c.warps == counts.blocks[b].warps && c.lanes == counts.blocks[b].lanes;
       counts.blocks[b] = c;
-      if (r_.waiting(b)) continue;
       Expected expected;
-      for (uint32_t w = 0; w < r_.warps(); ++w)
-        if (sampled(w)) expected.add(r_.at(w, s_.blocks()[b].first_pc));
-      if (!expected.holds({c.warps, c.lanes}))
+      bool known = true;
+      for (uint32_t w = 0; w < r_.warps() && known; ++w) {
+        const auto e = sampled(w) ? r_.at(w, b, s_.blocks()[b].first_pc) : Expected{};
+        known = e.has_value();
+        if (known) expected.add(*e);
+      }
+      if (known && !expected.holds({c.warps, c.lanes}))
         return internal("block {}: counted {} executions with {} lanes, the interpreter saw {}", b, c.warps, c.lanes, told(expected));
     }
     counts.bytes.resize(r_.warps());
@@ -220,18 +223,14 @@ class Run {
       if (!there) continue;
       for (uint32_t k = 0; k < found.tallies[w].size(); ++k) {
         const Tally& t = found.tallies[w][k];
-        Expected e;
-        if (points_probe_) {
-          if (points_[k].record_bytes != 0 && !r_.waiting(points_[k].block)) e = r_.at(w, points_[k].pc, points_[k].after);
-          else if (points_[k].record_bytes != 0) continue;
-        } else if (p_.probe == ProbeKind::pair) {
-          if (waiting_pair()) continue;
-          e = r_.at(w, p_.pair_pc);
-        } else if (has_records(map, k)) {
-          if (r_.waiting(k)) continue;
-          e = r_.at(w, map.blocks[k].first_pc);
-          if (map.blocks[k].implied) e.least = 0, e.most = e.lanes;   // groups that came one after another are not told apart
-        }
+        const uint32_t block = points_probe_ ? points_[k].block : p_.probe == ProbeKind::pair ? pair_block() : k;
+        const bool recorded = points_probe_ ? points_[k].record_bytes != 0 : p_.probe == ProbeKind::pair || has_records(map, k);
+        const uint32_t pc = points_probe_ ? points_[k].pc : p_.probe == ProbeKind::pair ? p_.pair_pc : map.blocks[k].first_pc;
+        const auto expected = recorded ? r_.at(w, block, pc, points_probe_ && points_[k].after) : Expected{};
+        if (!expected) continue;
+        Expected e = expected->every(p_.sites.nth);
+        // Groups that came one after another are not told apart.
+        if (!points_probe_ && p_.probe != ProbeKind::pair && map.blocks[k].implied) e.least = 0, e.most = e.lanes;
         if (!e.holds(t))
           return internal("warp {} {} {}: {} executions with {} lanes traced, the interpreter saw {}", w, points_probe_ ? "point" : "block", k,
                           t.executions, t.lanes, told(e));
@@ -239,12 +238,10 @@ class Run {
     }
     return {};
   }
-  bool waiting_pair() const {
-    for (uint32_t b = 0; b < s_.blocks().size(); ++b) {
-      const wire::Block& block = s_.blocks()[b];
-      if (p_.pair_pc >= block.first_pc && p_.pair_pc < block.first_pc + 16 * block.instructions) return r_.waiting(b);
-    }
-    return false;
+  uint32_t pair_block() const {
+    uint32_t b = 0;
+    while (p_.pair_pc < s_.blocks()[b].first_pc || p_.pair_pc >= s_.blocks()[b].first_pc + 16 * s_.blocks()[b].instructions) ++b;
+    return b;
   }
   bool has_records(const wire::AddressMap& map, uint32_t block) const {
     return p_.probe != ProbeKind::mem || map.blocks[block].record_bytes != 0;
@@ -253,7 +250,7 @@ class Run {
   // And what this machine counted of the same warps, group by group.
   Status as_counted(const wire::AddressMap& map, const Found& found, const Counts& counts) const {
     for (uint32_t b = 0; b < map.blocks.size(); ++b) {
-      if (!has_records(map, b) || !counts.agreed[b] || r_.waiting(b)) continue;
+      if (!has_records(map, b) || !counts.agreed[b] || r_.waiting(b) || (r_.waits() && r_.by_groups(b))) continue;
       Tally t;
       for (const auto& warp : found.tallies) t.executions += warp[b].executions, t.lanes += warp[b].lanes;
       const bool same_groups = t.executions == counts.blocks[b].warps || map.blocks[b].implied || r_.waits();
@@ -325,7 +322,8 @@ class Run {
 }  // namespace
 
 std::string Plan::text() const {
-  std::string s = fmt::format("{} {} cta:1/{}@{} site:1/{}+{}", kernel, instrument::probe_info(probe).name, one_in, seed, sites.one_in, sites.part);
+  std::string s = fmt::format("{} {} cta:1/{}@{} site:1/{}+{} nth:{}", kernel, instrument::probe_info(probe).name, one_in, seed, sites.one_in,
+                              sites.part, sites.nth);
   for (const auto& [name, ranges] : {std::pair{"cta", &select.ctas}, {"warp", &select.warps}, {"sm", &select.sms}})
     for (const auto& r : *ranges) s += fmt::format(" {}:{}-{}", name, r.first, r.last);
   if (pair_pc != ~0u) s += fmt::format(" at {:#x}", pair_pc);

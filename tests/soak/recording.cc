@@ -18,6 +18,35 @@ Result<Machine> Machine::make(bool gpu) {
 #endif
 }
 
+namespace {
+
+// Blocks on one side alone of a BRA.DIV, which asks whether the lanes have come together: which side they take follows from their groups.
+// On an H200 lanes that wait at a BSYNC go on without one that yields in a loop; on the interpreter they wait for it.
+std::vector<bool> sides_by_groups(const instrument::Splicer& splicer) {
+  const auto& blocks = splicer.blocks();
+  std::vector<bool> found(blocks.size(), false);
+  for (uint32_t from = 0; from < blocks.size(); ++from) {
+    const uint32_t last = blocks[from].first_pc + 16 * (blocks[from].instructions - 1);
+    if (splicer.text(OrigPc{last}).find("BRA.DIV") == std::string::npos) continue;
+    std::vector<uint32_t> sides(blocks.size(), 0);   // from which of the successors a block is reached
+    for (uint32_t side = 0; side < blocks[from].successors.size(); ++side) {
+      std::vector<uint32_t> open{blocks[from].successors[side]};
+      while (!open.empty()) {
+        const uint32_t b = open.back();
+        open.pop_back();
+        if (b == from || (sides[b] >> side & 1)) continue;
+        sides[b] |= 1u << side;
+        open.insert(open.end(), blocks[b].successors.begin(), blocks[b].successors.end());
+      }
+    }
+    for (uint32_t b = 0; b < blocks.size(); ++b)
+      if (std::popcount(sides[b]) == 1) found[b] = true;
+  }
+  return found;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Recording>> Recording::open(const std::string& kernel, Machine& machine) {
   std::unique_ptr<Recording> r(new Recording(machine));
   r->launch_ = interp_test::recorded_launch(kernel);
@@ -26,6 +55,7 @@ Result<std::unique_ptr<Recording>> Recording::open(const std::string& kernel, Ma
                                                   {launch.grid, launch.block, launch.cluster, launch.dynamic_shared_bytes}));
   r->waiting_ = r->splicer_->waiting();
   r->waits_ = r->splicer_->waits();
+  r->by_groups_ = sides_by_groups(*r->splicer_);
   r->warps_ = static_cast<uint32_t>(launch.grid.count()) * r->splicer_->warps_per_cta();
   r->witness_.emplace(r->warps_, r->splicer_->blocks());
 

@@ -37,9 +37,13 @@ class Recording {
   // Warps of it wait for others: how often they go round differs each time on hardware, and in which groups their lanes come out.
   bool waits() const { return on_hardware() && waits_; }
   bool waiting(uint32_t block) const { return on_hardware() && waiting_[block]; }
-  // What a warp must show at an instruction, on this machine.
-  Expected at(uint32_t warp, uint32_t pc, bool behind = false) const {
-    return witness_->at(warp, pc, behind, on_hardware() && (waits_ || witness_->parted(warp)));
+  // Lanes of a warp may come in other groups than on the interpreter, to the same places: on hardware, where they part.
+  bool groups_differ(uint32_t warp) const { return on_hardware() && (waits_ || witness_->parted(warp)); }
+  bool by_groups(uint32_t block) const { return by_groups_[block]; }
+  // What a warp must show at an instruction, on this machine; nothing where that differs each time, or follows from the groups.
+  std::optional<Expected> at(uint32_t warp, uint32_t block, uint32_t pc, bool behind = false) const {
+    if (waiting(block) || (by_groups_[block] && groups_differ(warp))) return std::nullopt;
+    return witness_->at(warp, pc, behind, groups_differ(warp));
   }
 
   // From restored memory; every byte afterwards must be the recorded one, on hardware but for those in which clean replays differ
@@ -55,7 +59,7 @@ class Recording {
   std::optional<instrument::Splicer> splicer_;
   std::optional<Witness> witness_;
   std::optional<replay::CleanReference> clean_;   // on hardware
-  std::vector<bool> waiting_;
+  std::vector<bool> waiting_, by_groups_;   // by block
   bool waits_ = false;
   uint32_t warps_ = 0;
 };

@@ -47,7 +47,8 @@ class Soak {
     if (done) {
       ++replayed;
     } else if (done.error().kind == ErrorKind::unsupported) {
-      ++refused[done.error().message.substr(0, done.error().message.find(" at "))];
+      const std::string& why = done.error().message;
+      ++refused[why.starts_with("every nth execution of") ? "every nth execution: too few uniform registers" : why.substr(0, why.find(" at "))];
     } else {
       ++failed;
       fmt::print("FAILED {}\n  {}\n  repeat: soak {}:{}{}\n", draw.plan().text(), done.error().to_string(), seed_, number,

@@ -25,12 +25,20 @@ struct Tally {
 // most once for each.
 struct Expected {
   uint64_t least = 0, most = 0, lanes = 0;
+  bool all = true;   // false: some of these executions, so as many lanes at most
   void add(const Expected& e) {
     least += e.least;
     most += e.most;
     lanes += e.lanes;
   }
-  bool holds(const Tally& t) const { return t.lanes == lanes && t.executions >= least && t.executions <= most; }
+  // The first of them, and every nth after it.
+  Expected every(uint64_t nth) const {
+    if (nth == 1) return *this;
+    return {(least + nth - 1) / nth, (most + nth - 1) / nth, lanes, false};
+  }
+  bool holds(const Tally& t) const {
+    return (all ? t.lanes == lanes : t.lanes <= lanes && t.lanes >= t.executions) && t.executions >= least && t.executions <= most;
+  }
 };
 
 class Witness final : public replay::interp::WitnessSink {

@@ -36,9 +36,14 @@ TEST(ReplayOptions, Samples) {
   EXPECT_EQ(parse_sample("cta:1/4@9")->seed, 9u);
   EXPECT_EQ(parse_sample("cta:1/4@9,warp:1")->text(), "cta:1/4@9,warp:1");
   EXPECT_TRUE(parse_sample("cta:wave")->wave);
+  EXPECT_EQ(parse_sample("nth:8,site:1/4")->nth, 8u);
+  EXPECT_EQ(parse_sample("nth:8,site:1/4")->text(), "nth:8,site:1/4");
+  EXPECT_EQ(parse_sample("cluster:0,4-5,warp:0")->clusters, (Ranges{{0, 0}, {4, 5}}));
+  EXPECT_EQ(parse_sample("cluster:0,4-5,warp:0")->text(), "warp:0,cluster:0,4-5");
   EXPECT_EQ(parse_sample("cta:wave")->text(), "cta:wave");
   for (const char* wrong : {"", "cta", "cta:1/0", "cta:1/-2", "cta:1/4x", "cta:2/4", "warp:1/4", "cta:1/4@", "cta:1/4@x", "cta:",
-                            "cta:3-1", "cta:1,", "warp:a", "sm:", "lane:0", "cta:wave,cta:1", "site:1/0", "site:3", "all,cta:1",
+                            "cta:3-1", "cta:1,", "warp:a", "sm:", "lane:0", "cta:wave,cta:1", "site:1/0", "site:3", "all,cta:1", "nth:0", "nth:1/3", "nth:",
+                            "nth:2000000000", "cluster:1/4", "cluster:0,cta:1", "cta:wave,cluster:0", "time:5-9",
                             "cta:0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32"}) {
     const auto r = parse_sample(wrong);
     EXPECT_FALSE(r) << wrong;
@@ -47,6 +52,8 @@ TEST(ReplayOptions, Samples) {
     }
   }
   EXPECT_NE(parse_sample("lane:0").error().message.find("lanes are not sampled"), std::string::npos);
+  EXPECT_NE(parse_sample("time:5-9").error().message.find("from its first cycle to its last"), std::string::npos);
+  EXPECT_NE(parse_sample("cluster:1/4").error().message.find("clusters are sampled by list"), std::string::npos);
 }
 
 TEST(ReplayOptions, Backends) {

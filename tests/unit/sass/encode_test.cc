@@ -90,6 +90,7 @@ TEST(Encode, MatchesVendorWords) {
       {shf_l_u32_imm(Gpr{3}, Gpr{0}, 8), 0x0000000800037819, 0x6ff},
       {isetp_imm(Pred{0}, Compare::ge, true, Gpr{8}, 0xffffffe8), 0xffffffe80800780c, 0x3f06270},
       {isetp(Pred{0}, Compare::ne, true, Gpr{4}, RZ), 0x000000ff0400720c, 0x3f05270},
+      {isetp_ur(Pred{3}, Compare::ne, false, RZ, Ureg{4}), 0x00000004ff007c0c, 0xbf65070},
       {uiadd3(Ureg{11}, Ureg{11}, URZ, URZ), 0x0000003f0b0b7290, 0xfffe03f},
       {uiadd3_imm(Ureg{4}, Ureg{4}, 0xff800000), 0xff80000004047890, 0xfffe03f},
       {uimad(Ureg{7}, Ureg{7}, Ureg{5}, URZ), 0x00000005070772a4, 0xf8e023f},

@@ -5,15 +5,39 @@
 
 namespace xtrace::cli {
 
+namespace {
+
+Status compare_warps(const Counts& counts, ByteView headers, CountRun& run) {
+  uint64_t warps = 0, changed = 0, by_warp = 0, by_block = 0;
+  for (size_t w = 0; w < counts.block_bytes.size(); ++w) {
+    XT_TRY(const auto h, read_at<wire::WarpHeader>(headers, w * sizeof(wire::WarpHeader), "header"));
+    if (h.start_clock == 0) continue;
+    ++warps;
+    by_warp += h.bytes / wire::chunk_bytes;   // a block record each
+    changed += h.bytes != counts.block_bytes[w] || h.exit_clock_lo != counts.inst_bytes[w] || h.sm != counts.mem_bytes[w];
+  }
+  for (const wire::BlockCount& b : run.blocks) by_block += b.warps;
+  diff::SemanticEvidence& e = run.semantics;
+  e.path = changed == 0 && by_warp == by_block ? diff::PathMatch::equal : diff::PathMatch::differs;
+  e.path_text = changed != 0 ? fmt::format("{} of {} warps executed other blocks than were counted of them", changed, warps)
+                             : fmt::format("{} executions of blocks in {} warps, as counted of them; {} by block", by_warp, warps, by_block);
+  return {};
+}
+
+}  // namespace
+
 CountRun::~CountRun() {
   if (buffer.value != 0) (void)backend.release(buffer);
 }
 
 Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, const Drawn& drawn, const Counts& counts,
                                               bool compare, const replay::Resources& clean) {
-  if (!drawn.select.sms.empty())
-    return with_hint(unsupported("where warps run differs between replays: counts by SM can not be compared"),
-                     "use a probe that records events");
+  // Which warps are on those SMs differs between replays: each of them is held against its own counted bytes, and these against the
+  // counters of blocks.
+  const bool by_sm = !drawn.select.sms.empty();
+  if (by_sm && (!counts.stable || c.splicer.waits()))
+    return with_hint(unsupported("warps take other paths in each replay: counts of those that run on some SMs can not be compared"),
+                     "count all of them, or sample CTAs");
   auto run = std::make_unique<CountRun>(c.backend);
   const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
   instrument::SlotPlan plan = instrument::plan_counters(c.warps, blocks);
@@ -34,7 +58,12 @@ Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, const Drawn& dra
   run->blocks.resize(blocks);
   std::memcpy(run->blocks.data(), bytes.data(), counters);
   for (wire::Block& b : run->spliced.map.blocks) b.record_bytes = wire::chunk_bytes;   // every block has counters
-  XT_TRY_STATUS(compare_path(c, run->spliced.map, counts, run->blocks, run->semantics));
+  if (by_sm) {
+    XT_TRY(const Bytes headers, c.backend.read(DevPtr{plan.layout.headers}, uint64_t{c.warps} * sizeof(wire::WarpHeader)));
+    XT_TRY_STATUS(compare_warps(counts, headers, *run));
+  } else {
+    XT_TRY_STATUS(compare_path(c, run->spliced.map, counts, run->blocks, run->semantics));
+  }
   run->semantics.invariants = diff::Invariants::not_applicable;   // counts are no sequence
   run->space = space_of(c, run->spliced.report, clean, resources, counters);
   for (const wire::BlockCount& b : run->blocks) run->records += b.warps;

@@ -80,6 +80,8 @@ class LaunchReplay {
   Status emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config);
   void warn(const std::string& text);   // once
   Drawn drawn(const Sample& sample);
+  Result<Sample> on_launch(Sample sample) const;
+  static Status makes_sense(ProbeKind probe, const Sample& sample);
   void warn_of_tail(const Sample& sample, const Drawn& drawn);
   ConfigReport& refuse(ProbeKind probe, const Sample& sample, const Error& error);
   void refuse_all(const Error& error);
@@ -192,6 +194,41 @@ Status LaunchReplay::instrumented() {
   return trace_configs(*context_);
 }
 
+// Clusters as the CTAs in them.
+Result<Sample> LaunchReplay::on_launch(Sample sample) const {
+  if (sample.clusters.empty()) return sample;
+  const Dim3 grid = launch_.record.grid, cluster = launch_.record.cluster;
+  if (cluster.count() == 0) return unsupported("the launch has no clusters");
+  const uint32_t columns = grid.x / cluster.x, rows = grid.y / cluster.y, layers = grid.z / cluster.z;
+  std::vector<wire::Selection::Range>& ctas = sample.select.ctas;
+  for (uint64_t k = 0; k < uint64_t{columns} * rows * layers; ++k) {
+    if (!wire::Selection::has(sample.clusters, static_cast<uint32_t>(k))) continue;
+    const uint64_t x = k % columns * cluster.x, y = k / columns % rows * cluster.y, z = k / columns / rows * cluster.z;
+    for (uint32_t dz = 0; dz < cluster.z; ++dz)
+      for (uint32_t dy = 0; dy < cluster.y; ++dy) {
+        const auto first = static_cast<uint32_t>(x + grid.x * (y + dy + grid.y * (z + dz)));
+        ctas.push_back({first, first + cluster.x - 1});
+      }
+  }
+  if (ctas.empty()) return unsupported("the launch has {} clusters, none of them is in the sample", uint64_t{columns} * rows * layers);
+  ctas = joined(std::move(ctas));
+  if (ctas.size() > most_ranges)
+    return with_hint(unsupported("these clusters are {} separate ranges of CTAs, at most {} are told apart on the GPU", ctas.size(), most_ranges),
+                     "sample fewer clusters");
+  return sample;
+}
+
+// Sparse executions are of events that stand for themselves.
+Status LaunchReplay::makes_sense(ProbeKind probe, const Sample& sample) {
+  if (sample.nth == 1 || instrument::probe_info(probe).points) return {};
+  const char* why = probe == ProbeKind::count  ? "its sums are of all executions"
+                    : probe == ProbeKind::pair ? "it has one instruction in each replay"
+                    : probe == ProbeKind::mem  ? "its records are of whole blocks"
+                                               : "its records follow the path of a warp, which would have gaps";
+  return with_hint(unsupported("{} does not take every nth execution: {}", instrument::probe_info(probe).name, why),
+                   "branch, reg, latency and custom do; or sample CTAs, warps or sites");
+}
+
 // Warps that a sample means on this launch and this GPU.
 Drawn LaunchReplay::drawn(const Sample& sample) {
   Drawn d{sample.one_in, sample.seed.value_or(options_.seed), sample.select};
@@ -219,7 +256,14 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
   std::vector<Sample> samples;
   for (Sample sample : options_.samples)
     for (sample.part = 0; sample.part < (options_.rotate ? sample.sites_one_in : 1); ++sample.part) samples.push_back(sample);
-  for (const Sample& sample : samples) {
+  for (const Sample& asked : samples) {
+    const Result<Sample> here = on_launch(asked);
+    if (!here) {
+      for (ProbeKind probe : options_.probes)
+        if (probe != ProbeKind::none) refuse(probe, asked, here.error());
+      continue;
+    }
+    const Sample& sample = *here;
     const Drawn d = drawn(sample);
     warn_of_tail(sample, d);
     const instrument::Splicer splicer = splicer_->sparse({sample.sites_one_in, sample.part});
@@ -239,6 +283,10 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
       // Point probes merge the parts by themselves; what looks at all sites at once has one.
       const bool sparse = probe == ProbeKind::inst || probe == ProbeKind::mem;
       if (!sparse && sample.part != 0) continue;
+      if (const Status sense = makes_sense(probe, sample); !sense) {
+        refuse(probe, sample, sense.error());
+        continue;
+      }
       if (probe == ProbeKind::pair) {
         XT_TRY_STATUS(pair_config(all, sample));
         continue;

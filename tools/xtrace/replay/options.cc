@@ -39,9 +39,11 @@ std::string Sample::text() const {
   };
   if (one_in != 1) parts.push_back(fmt::format("cta:1/{}{}", one_in, seed ? fmt::format("@{}", *seed) : ""));
   if (wave) parts.push_back("cta:wave");
-  else list("cta", select.ctas);
+  else if (clusters.empty()) list("cta", select.ctas);
   list("warp", select.warps);
   list("sm", select.sms);
+  list("cluster", clusters);
+  if (nth != 1) parts.push_back(fmt::format("nth:{}", nth));
   if (sites_one_in != 1) parts.push_back(fmt::format("site:1/{}{}", sites_one_in, part == 0 ? "" : fmt::format("+{}", part)));
   return parts.empty() ? "all" : fmt::format("{}", fmt::join(parts, ","));
 }
@@ -66,15 +68,32 @@ Result<std::vector<ProbeKind>> parse_probes(const std::string& text) {
   return probes;
 }
 
+std::vector<wire::Selection::Range> joined(std::vector<wire::Selection::Range> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<wire::Selection::Range> out;
+  for (const auto& r : ranges) {
+    if (!out.empty() && r.first <= uint64_t{out.back().last} + 1) out.back().last = std::max(out.back().last, r.last);
+    else out.push_back(r);
+  }
+  return out;
+}
+
 namespace {
 
-constexpr size_t most_ranges = 16;   // each costs three instructions and their latency in the prologue
+constexpr uint32_t most_between = 1u << 30;   // executions: the sign of a counter says when
 
 tl::unexpected<Error> unknown_sample(const std::string& part) {
   if (part.starts_with("lane:"))
     return with_hint(bad_input("lanes are not sampled: a store costs as much for one lane as for 32"), "sample CTAs, warps or sites");
+  if (part.starts_with("time:") || part.starts_with("window:"))
+    return with_hint(bad_input("a launch is traced from its first cycle to its last: a probe that asks the clock whether to record costs as much "
+                               "as the record"),
+                     "sample CTAs, warps, sites or every nth execution, and cut the trace by its times");
+  if (part.starts_with("cluster:1/"))
+    return with_hint(bad_input("clusters are sampled by list: cta:1/N takes CTAs, whatever cluster they are of"), "write cluster:0,5-7");
   return with_hint(bad_input("unknown sample '{}'", part),
-                   "samples are: all, cta:1/N, cta:1/N@SEED, cta:0,5-7, cta:wave, warp:0-3, sm:0, site:1/N with N from 1; joined by commas");
+                   "samples are: all, cta:1/N, cta:1/N@SEED, cta:0,5-7, cta:wave, cluster:0, warp:0-3, sm:0, site:1/N, nth:N with N from 1; joined "
+                   "by commas");
 }
 
 // "0,5-7", sorted and joined where they touch.
@@ -87,13 +106,7 @@ std::optional<std::vector<wire::Selection::Range>> ranges_of(const std::string& 
     if (!first || !last || *last < *first) return std::nullopt;
     ranges.push_back({*first, *last});
   }
-  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<wire::Selection::Range> joined;
-  for (const auto& r : ranges) {
-    if (!joined.empty() && r.first <= uint64_t{joined.back().last} + 1) joined.back().last = std::max(joined.back().last, r.last);
-    else joined.push_back(r);
-  }
-  return joined;
+  return joined(std::move(ranges));
 }
 
 Status add_sample(const std::string& part, Sample& sample) {
@@ -108,14 +121,21 @@ Status add_sample(const std::string& part, Sample& sample) {
     if (seed) sample.seed = seed;
     return {};
   }
+  if (key == "nth") {
+    const auto n = number<uint32_t>(value);
+    if (!n || *n < 1 || *n > most_between) return unknown_sample(part);
+    sample.nth = *n;
+    return {};
+  }
   if (part == "cta:wave") {
     sample.wave = true;
     return {};
   }
-  auto* to = key == "cta" ? &sample.select.ctas : key == "warp" ? &sample.select.warps : key == "sm" ? &sample.select.sms : nullptr;
+  auto* to = key == "cta" ? &sample.select.ctas : key == "warp" ? &sample.select.warps : key == "sm" ? &sample.select.sms
+             : key == "cluster" ? &sample.clusters : nullptr;
   const auto ranges = ranges_of(value);
   if (to == nullptr || !ranges) return unknown_sample(part);
-  if (ranges->size() > most_ranges)
+  if (key != "cluster" && ranges->size() > most_ranges)
     return with_hint(bad_input("{}: {} separate ranges, at most {} are told apart on the GPU", part, ranges->size(), most_ranges),
                      "write ranges: cta:0-7,32-39");
   *to = *ranges;
@@ -133,7 +153,8 @@ Result<Sample> parse_sample(const std::string& text) {
     else parts.push_back(word);
   }
   for (const std::string& part : parts) XT_TRY_STATUS(add_sample(part, sample));
-  if (sample.wave && !sample.select.ctas.empty()) return bad_input("'{}': cta:wave and a list of CTAs", text);
+  if (sample.wave + !sample.select.ctas.empty() + !sample.clusters.empty() > 1)
+    return bad_input("'{}': more than one of cta:wave, a list of CTAs, and a list of clusters", text);
   return sample;
 }
 

@@ -20,6 +20,8 @@ struct Sample {
   wire::Selection select{};          // cta:0,5-7 warp:0 sm:3
   bool wave = false;                 // cta:wave: those that fit on the GPU at once; replaces select.ctas
   uint32_t sites_one_in = 1;         // site:1/N
+  uint32_t nth = 1;                  // nth:N, of a site's executions
+  std::vector<wire::Selection::Range> clusters{};   // cluster:0,5-7
   uint32_t part = 0;                 // which of them, where the parts are not merged
   std::string text() const;          // "all" or "cta:1/16,site:1/8"
 };
@@ -52,6 +54,11 @@ struct ReplayOptions {
   int device = 0;
   BackendChoice backend = BackendChoice::automatic;
 };
+
+// Ranges that the prologue tells apart: each costs three instructions and their latency.
+inline constexpr size_t most_ranges = 16;
+// In order, without those that touch.
+std::vector<wire::Selection::Range> joined(std::vector<wire::Selection::Range> ranges);
 
 // "all", "block,inst", ...: usage errors list what there is.
 Result<std::vector<instrument::ProbeKind>> parse_probes(const std::string& text);
