@@ -48,13 +48,13 @@ struct Sites {
 
 struct Plan {
   ProbeKind probe = ProbeKind::none;
-  std::vector<OrigPc> pair_sites;      // pair probe only; usually one
+  std::vector<OrigPc> pair_sites{};    // pair probe only; usually one
   uint32_t one_in = 1, seed = 0;       // cta sampling
   // Blocks that no counting replay saw with a lane missing (by block; empty: none). Their records in plain slots are
   // shorter and hold no mask.
-  std::vector<bool> full_blocks;
+  std::vector<bool> full_blocks{};
   // Executions by a warp, of each block, in the counting replays (empty: not known).
-  std::vector<uint64_t> executions;
+  std::vector<uint64_t> executions{};
   // `count`: the probe whose bytes are the third sum of a warp's header: mem or a point probe.
   ProbeKind counted = ProbeKind::mem;
   wire::Selection select{};            // of what cta sampling leaves

@@ -80,6 +80,7 @@ class LaunchReplay {
   Status emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config);
   void warn(const std::string& text);   // once
   Drawn drawn(const Sample& sample);
+  bool rotates(const Sample& sample) const { return options_.rotate && sample.sites_one_in > 1; }
   Result<Sample> on_launch(Sample sample) const;
   static Status makes_sense(ProbeKind probe, const Sample& sample);
   void warn_of_tail(const Sample& sample, const Drawn& drawn);
@@ -280,9 +281,8 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
     if (!counts->stable) report_.warnings.push_back("two counting replays took different paths");
     for (ProbeKind probe : options_.probes) {
       if (probe == ProbeKind::none) continue;
-      // Point probes merge the parts by themselves; what looks at all sites at once has one.
-      const bool sparse = probe == ProbeKind::inst || probe == ProbeKind::mem;
-      if (!sparse && sample.part != 0) continue;
+      // mem and the point probes merge the parts by themselves; what looks at all sites at once has one.
+      if (probe != ProbeKind::inst && sample.part != 0) continue;
       if (const Status sense = makes_sense(probe, sample); !sense) {
         refuse(probe, sample, sense.error());
         continue;
@@ -291,7 +291,8 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
         XT_TRY_STATUS(pair_config(all, sample));
         continue;
       }
-      auto run = run_probe(instrument::probe_info(probe).points ? all : c, probe, sample, *counts);
+      const bool merges = instrument::probe_info(probe).points || (probe == ProbeKind::mem && rotates(sample));
+      auto run = run_probe(merges ? all : c, probe, sample, *counts);
       if (!run) {
         if (run.error().kind != ErrorKind::unsupported)
           return tl::make_unexpected(std::move(run).error().in(fmt::format("under the {} probe", instrument::probe_info(probe).name)));
@@ -328,7 +329,9 @@ Result<std::unique_ptr<ProbeRun>> LaunchReplay::run_probe(LaunchContext& c, Prob
   const Drawn d = drawn(sample);
   switch (probe) {
     case ProbeKind::count: return run_counted(c, d, counts, compare, clean_resources_);
-    case ProbeKind::mem: return run_addresses(c, d, counts, compare, clean_resources_);
+    case ProbeKind::mem:
+      if (rotates(sample)) return rotate_addresses(c, sample.sites_one_in, d, compare, clean_resources_);
+      return run_addresses(c, d, counts, compare, clean_resources_);
     default: break;
   }
   if (instrument::probe_info(probe).points)

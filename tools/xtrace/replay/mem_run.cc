@@ -86,7 +86,7 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& d
   const std::vector<uint64_t> counted(counts.mem_bytes.begin(), counts.mem_bytes.end());
   XT_TRY(const trace::DecodeSummary summary,
          trace::decode_mem(run->spliced.map, run->buffer->reader(), run->buffer->entries(), counted, analysis));
-  run->records = summary.records;
+  run->records = run->own_records = summary.records;
   run->losses = summary.losses;
   run->accesses = analysis.accesses();
   run->not_covered = not_covered(c, counts);
@@ -103,25 +103,91 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& d
   return run;
 }
 
-Status emit_mem(const EmitContext& e, MemRun& run, diff::ConfigReport& config) {
-  const std::string name = stem_of(e, config);
-  XT_TRY(const trace::TraceMeta meta, trace_meta(e, config, trace::TraceKind::mem, run.spliced.map));
+namespace {
+
+// What one part shows, into the evidence of all: the worst stands.
+void add_part(const MemRun& part, MemRun& all) {
+  diff::SemanticEvidence& to = all.semantics;
+  const diff::SemanticEvidence& from = part.semantics;
+  if (from.output > to.output || to.output == diff::OutputMatch::not_compared) to.output = from.output, to.output_text = from.output_text;
+  const bool worse_path = from.path == diff::PathMatch::differs || (from.path != diff::PathMatch::equal && to.path == diff::PathMatch::equal);
+  if (worse_path && to.path != diff::PathMatch::differs) to.path = from.path, to.path_text = from.path_text;
+  if (from.invariants == diff::Invariants::violated && to.invariants != diff::Invariants::violated)
+    to.invariants = from.invariants, to.invariants_text = from.invariants_text;
+  to.invariant_violations += from.invariant_violations;
+  to.lost += from.lost;
+  to.distrusted += from.distrusted;
+  if (to.losses_text.empty()) to.losses_text = from.losses_text;
+  all.records += part.records;
+  all.losses.merge(part.losses);
+  all.not_covered.insert(all.not_covered.end(), part.not_covered.begin(), part.not_covered.end());
+  if (part.space.registers_after > all.space.registers_after || part.space.ctas_per_sm_after < all.space.ctas_per_sm_after)
+    all.space = part.space;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MemRun>> rotate_addresses(LaunchContext& c, uint32_t sites_one_in, const Drawn& drawn, bool compare,
+                                                 const replay::Resources& clean) {
+  std::unique_ptr<MemRun> all;
+  for (uint32_t part = 0; part < sites_one_in; ++part) {
+    const instrument::Splicer splicer = c.splicer.sparse({sites_one_in, part});
+    const bool last = part + 1 == sites_one_in && !all;   // the one that says that there is nothing
+    if (splicer.largest_record(instrument::ProbeKind::mem) == 0 && !last) continue;
+    LaunchContext local{c.backend, c.launch, splicer, c.reference, c.warps, c.warps_per_cta};
+    XT_TRY(const Counts counts, count_launch(local, drawn));
+    XT_TRY(std::unique_ptr<MemRun> run, run_addresses(local, drawn, counts, compare, clean));
+    run->part = part;
+    if (!all) {
+      all = std::move(run);
+      continue;
+    }
+    add_part(*run, *all);
+    all->others.push_back(std::move(run));
+  }
+  add_clean_facts(c, all->semantics);   // later parts may have made more clean replays
+  return all;
+}
+
+namespace {
+
+// One part's trace file, and its rows of the table.
+Status emit_part(const EmitContext& e, MemRun& run, const diff::ConfigReport& as, diff::ConfigReport& config, std::vector<trace::AccessRow>& rows) {
+  const std::string name = stem_of(e, as);
+  XT_TRY(const trace::TraceMeta meta, trace_meta(e, as, trace::TraceKind::mem, run.spliced.map));
   XT_TRY(const auto path, trace_path(e, name + ".xtrace"));
   XT_TRY_STATUS(run_again(e, run.module, *run.buffer));
   XT_TRY(const auto file, trace::TraceFileWriter::create(path, meta));
   XT_TRY(const trace::DecodeSummary summary,
          trace::decode_mem(run.spliced.map, run.buffer->reader(), run.buffer->entries(), {}, file->mem()));
-  if (summary.records != run.records || !summary.losses.none())
+  if (summary.records != run.own_records || !summary.losses.none())
     return device("the replay for the trace file recorded {} events, the judged one {}: nothing was written", summary.records,
-                  run.records);
+                  run.own_records);
   XT_TRY_STATUS(file->finish(summary));
   config.artefacts.push_back({"trace", path.string()});
 
-  std::vector<trace::AccessRow> rows;
   for (size_t k = 0; k < run.accesses.size(); ++k) {
     const wire::Access& a = run.spliced.map.accesses[k];
     if (run.accesses[k].executions == 0) continue;
     rows.push_back({a, run.accesses[k], e.c.splicer.text(OrigPc{a.pc}), source_at(e.sources, a.pc)});
+  }
+  return {};
+}
+
+}  // namespace
+
+Status emit_mem(const EmitContext& e, MemRun& run, diff::ConfigReport& config) {
+  std::vector<trace::AccessRow> rows;
+  if (run.others.empty()) {
+    XT_TRY_STATUS(emit_part(e, run, config, config, rows));
+  } else {
+    const auto part_of = [&](MemRun& part) {
+      diff::ConfigReport as = config;
+      as.sample = fmt::format("{}+{}", config.sample, part.part);
+      return emit_part(e, part, as, config, rows);
+    };
+    XT_TRY_STATUS(part_of(run));
+    for (const auto& other : run.others) XT_TRY_STATUS(part_of(*other));
   }
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.access.pc < b.access.pc; });
   XT_TRY_STATUS(emit_own_table(e, config, trace::render_text(rows), trace::render_csv(rows), trace::render_json(rows)));

@@ -12,6 +12,9 @@ struct MemRun : ProbeRun {
   std::unique_ptr<TraceBuffer> buffer;
   std::vector<trace::AccessStats> accesses;   // as spliced.map.accesses
   std::vector<std::string> not_covered;       // "UTMALDG.2D ... at 0x120: why"
+  uint32_t part = 0;                          // of sparse sites
+  uint64_t own_records = 0;                   // of this part alone
+  std::vector<std::unique_ptr<MemRun>> others;   // rotated: the other parts; evidence and sums above are of all of them
 };
 
 // LaunchShape::memory_high: set when all memory of the launch has one high word. Variables of the module lie where the loader puts
@@ -21,7 +24,11 @@ std::optional<uint32_t> memory_high(const bundle::LaunchRecord& launch);
 Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, const Drawn& drawn, const Counts& counts,
                                               bool compare, const replay::Resources& clean);
 
-// The trace file, the table's files, and the table in `config`. Runs the probe once more, as emit_trace() does.
+// All parts of sparse sites, one after the other, each counted for itself; parts without an access are left out.
+Result<std::unique_ptr<MemRun>> rotate_addresses(LaunchContext& c, uint32_t sites_one_in, const Drawn& drawn, bool compare,
+                                                 const replay::Resources& clean);
+
+// The trace file (rotated: one of each part), the table's files, and the table in `config`. Runs the probe once more, as emit_trace() does.
 Status emit_mem(const EmitContext& e, MemRun& run, diff::ConfigReport& config);
 
 }  // namespace xtrace::cli
