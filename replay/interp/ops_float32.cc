@@ -1,8 +1,11 @@
 // Single precision.
+#include <iterator>
+
 #include "replay/interp/op_table.h"
 #include "replay/interp/step.h"
 #include "replay/interp/value/float.h"
 #include "replay/interp/value/mufu.h"
+#include "replay/interp/value/narrow.h"
 
 namespace xtrace::replay::interp {
 namespace {
@@ -212,33 +215,42 @@ void mufu(Step& s, const Inst& i) {
   const Source a(s, i.a[0]);
   map(s, i.d[0], [&](unsigned l) { return function(a[l]); });
 }
+// flag[0]: bfloat16; flag[1]: of the upper half. The upper half of the result is zero [measured H200].
+template <uint32_t (*function)(uint32_t)>
+void mufu_of_narrow(Step& s, const Inst& i) {
+  const Source a(s, i.a[0]);
+  const Narrow& format = i.flag[0] ? brain_format : half_format;
+  map(s, i.d[0], [&](unsigned l) {
+    return uint32_t{mufu_narrow(function, static_cast<uint16_t>(i.flag[1] ? a[l] >> 16 : a[l]), format)};
+  });
+}
+struct Mufu {
+  Exec single, narrow;
+};
+template <uint32_t (*function)(uint32_t)>
+constexpr Mufu both{mufu<function>, mufu_of_narrow<function>};
+// By the code of the function, [77:74].
+constexpr Mufu mufu_functions[] = {
+    both<mufu_cos>, both<mufu_sin>, both<mufu_ex2>, both<mufu_lg2>, both<mufu_rcp>, both<mufu_rsq>,
+    {mufu<mufu_rcp64h>, nullptr}, {mufu<mufu_rsq64h>, nullptr}, both<mufu_sqrt>, both<mufu_tanh>,
+};
 void decode_mufu(Decoder& d, Inst& i) {
   d.dst(i);
-  i.a[0] = d.s(Mod::fp);
-  d.expect(73, 72, 0, "the half-precision type");
-  switch (d.take(77, 74)) {
-    case 2:
-      i.exec = mufu<mufu_ex2>;
-      break;
-    case 4:
-      i.exec = mufu<mufu_rcp>;
-      break;
-    case 5:
-      i.exec = mufu<mufu_rsq>;
-      break;
-    case 6:
-      i.exec = mufu<mufu_rcp64h>;
-      break;
-    case 7:
-      i.exec = mufu<mufu_rsq64h>;
-      break;
-    case 8:
-      i.exec = mufu<mufu_sqrt>;
-      break;
-    default:
-      d.refuse("what this function of the special function unit gives was not measured");
-      break;
+  const uint32_t type = d.take(73, 72), function = d.take(77, 74);
+  if (function >= std::size(mufu_functions)) return d.refuse("a function that the special function unit does not have");
+  if (type == 0) {
+    i.a[0] = d.s(Mod::fp);
+    i.exec = mufu_functions[function].single;
+    return;
   }
+  i.exec = mufu_functions[function].narrow;
+  if (type == 3 || i.exec == nullptr) return d.refuse("the type of the operand");
+  if (d.layout.s != sass::SourceS::reg && d.layout.s != sass::SourceS::ur) d.refuse("a 16-bit operand that is no register");
+  i.flag[0] = type == 2;
+  i.a[0] = d.s();
+  i.flag[1] = d.flag(60);
+  if (d.flag(62)) i.a[0].mask = 0x7fff7fff;
+  if (d.flag(63)) i.a[0].flip = 0x80008000;
 }
 
 constexpr Op ops[] = {

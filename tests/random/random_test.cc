@@ -37,16 +37,6 @@ std::vector<Expected> expected() {
   return all;
 }
 
-// What the interpreter refuses; whatever is not here must be executed.
-constexpr std::pair<const char*, const char*> refused[] = {
-    {"r101_17_40_1", "MUFU.LG2"},
-};
-const char* refusal_of(const std::string& kernel) {
-  for (const auto& [name, what] : refused)
-    if (name == kernel) return what;
-  return nullptr;
-}
-
 TEST(RandomKernels, LeaveWhatTheHardwareLeft) {
   const std::vector<Expected> all = expected();
   ASSERT_EQ(all.size(), 30u);
@@ -60,15 +50,8 @@ TEST(RandomKernels, LeaveWhatTheHardwareLeft) {
     ASSERT_TRUE(launch) << launch.error().to_string();
     ASSERT_TRUE(backend->prepare(*launch));
     const auto contents = random_kernels::run(*backend, *launch, cubin());
-    if (const char* what = refusal_of(e.kernel)) {
-      ASSERT_FALSE(contents);
-      EXPECT_EQ(contents.error().kind, ErrorKind::unsupported);
-      EXPECT_NE(contents.error().message.find(what), std::string::npos) << contents.error().to_string();
-    } else if (contents) {
-      EXPECT_EQ(random_kernels::digest(*contents), e.digest);
-    } else {
-      ADD_FAILURE() << contents.error().to_string();
-    }
+    ASSERT_TRUE(contents) << contents.error().to_string();
+    EXPECT_EQ(random_kernels::digest(*contents), e.digest);
     ASSERT_TRUE(backend->finish());
   }
 }
@@ -98,12 +81,12 @@ TEST_P(SplicedRandom, InstTraceIsTheWitness) {
     trace(ProbeKind::inst, trace::TraceKind::inst, r);
 }
 
-// Every third kernel that is executed.
+// Every third kernel.
 std::vector<std::string> sample() {
   std::vector<std::string> names;
   size_t k = 0;
   for (const Expected& e : expected())
-    if (refusal_of(e.kernel) == nullptr && k++ % 3 == 0) names.push_back(e.kernel);
+    if (k++ % 3 == 0) names.push_back(e.kernel);
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, SplicedRandom, testing::ValuesIn(sample()), [](const auto& p) { return p.param; });

@@ -214,13 +214,13 @@ TEST_F(EngineTest, FaultsSayWhere) {
 }
 
 TEST_F(EngineTest, WhatIsNotImplementedStopsOnlyWhenReached) {
-  const sass::RawInst lg2 = word(0x0000000200007308, 0x000e240000000c00);
-  EXPECT_TRUE(run({enc::bra(0, 0x20), lg2, enc::exit()}));
-  const auto r = run({enc::nop(), lg2, enc::exit()});
+  const sass::RawInst unknown = word(0x0000000200007308, 0x000e240000001b00);
+  EXPECT_TRUE(run({enc::bra(0, 0x20), unknown, enc::exit()}));
+  const auto r = run({enc::nop(), unknown, enc::exit()});
   ASSERT_FALSE(r);
   EXPECT_EQ(r.error().kind, ErrorKind::unsupported);
   for (const char* part :
-       {"kernel hand_made at 0x0010", "MUFU.LG2 R0, R2", "not implemented", "0x0000000200007308"})
+       {"kernel hand_made at 0x0010", "MUFU.RCP64H", "not implemented", "0x0000000200007308"})
     EXPECT_NE(r.error().message.find(part), std::string::npos) << part << " in: " << r.error().message;
 }
 

@@ -633,7 +633,7 @@ TEST(Operations, RefusesWhatItDoesNotModel) {
       {"VIMNMX R40, P4, P0, R8, R24, P0", 0x0000001808287248, 0x0000000000080100, "a predicate result"},
       {"HFMA2 R23, R6.H1_H1, R7.H0_NH1, R12", 0x0000000706177231, 0x002fc60000400c0c, ".H0_NH1"},
       {"FSEL.FTZ R23, R6, R7, P0", 0x0000000706177208, 0x000fc40000010000, ".FTZ of FSEL"},
-      {"MUFU.LG2 R0, R2", 0x0000000200007308, 0x000e240000000c00, "was not measured"},
+      {"MUFU.EX2.BF16 R0, 0", 0x0000000000007908, 0x000e240000000a00, "no register"},
       {"R2P PR, R8, R24", 0x0000001808007204, 0x0000000000000000, "not literal"},
       // A bit that no modifier has.
       {"IABS R7, R140", 0x0000008c00077213, 0x000fe20000010000, "not modelled"},
