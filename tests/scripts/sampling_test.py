@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""What samples mean, through `xtrace replay` on the interpreter: tables of one are tables of another that must be the same."""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def replay(xtrace, bundle, kernel, *options):
+    """(probe, sample) -> configuration, of the one launch of this kernel."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "report.json"
+        command = [xtrace, "replay", str(ROOT / "fixtures" / "bundles" / bundle), "--backend=interp", "--kernel", f"^{kernel}$", "--compare",
+                   "--quiet", "--traces", folder, "--json", str(path), *options]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode > 2:
+            sys.exit(f"{' '.join(command)}\nended with {done.returncode}: {done.stderr}")
+        (launch,) = json.loads(path.read_text())["launches"]
+        return {(c["probe"], c["sample"]): c for c in launch["configs"]}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--xtrace", required=True)
+    xtrace = parser.parse_args().xtrace
+    wrong = []
+
+    def expect(what, holds, found=""):
+        print(f"{'ok' if holds else 'FAILED'}: {what}")
+        if not holds:
+            wrong.append(f"{what}: {found}")
+
+    # Eight sparse replays of mem, merged, show what the dense one does; each part that has an access has a trace file.
+    for kernel in ("transpose_tiled", "spmv_csr"):
+        found = replay(xtrace, "kernels13-small.xtr", kernel, "--probes=mem", "--sample=all", "--sample=site:1/8", "--rotate")
+        dense, merged = found["mem", "all"], found["mem", "site:1/8"]
+        expect(f"{kernel}: merged table of mem", dense["table"] == merged["table"] and len(dense["table"]) > 2, merged)
+        expect(f"{kernel}: all accesses in the parts", sum(row["executions"] for row in merged["table"]) > merged["records"] / 8, merged["records"])
+        files = [a["path"] for a in merged["artefacts"] if a["kind"] == "trace"]
+        expect(f"{kernel}: a trace of each part", 2 <= len(set(files)) <= 8, files)
+
+    # The interpreter puts CTA n on SM n: counts of SMs are those of CTAs.
+    found = replay(xtrace, "kernels13-small.xtr", "saxpy", "--probes=count", "--sample=all", "--sample=sm:1-2", "--sample=cta:1-2")
+    by_sm, by_cta, all_of_them = (found["count", s] for s in ("sm:1-2", "cta:1-2", "all"))
+    expect("saxpy: count by SM", by_sm["table"] == by_cta["table"] != all_of_them["table"], by_sm)
+    found = replay(xtrace, "hard_cases-small.xtr", "spin_lock", "--probes=count", "--sample=sm:0")
+    expect("spin_lock: count by SM is refused", "take other paths" in (found["count", "sm:0"]["refused"] or ""), found)
+
+    found = replay(xtrace, "hard_cases-small.xtr", "cluster_shared", "--probes=count", "--sample=cluster:1", "--sample=cta:2-3", "--sample=cluster:7",
+                   "--sample=all")
+    by_cluster, by_cta = found["count", "cluster:1"], found["count", "cta:2-3"]
+    expect("cluster_shared: the second cluster, two CTAs", by_cluster["table"] == by_cta["table"] != found["count", "all"]["table"], by_cluster)
+    expect("cluster_shared: there is no eighth", "none of them" in found["count", "cluster:7"]["refused"], found)
+    found = replay(xtrace, "kernels13-small.xtr", "saxpy", "--probes=count", "--sample=cluster:0")
+    expect("saxpy: has no clusters", found["count", "cluster:0"]["refused"] == "the launch has no clusters", found)
+
+    # Every third execution: of each warp's executions of the loop, rounded up.
+    found = replay(xtrace, "kernels13-small.xtr", "collatz", "--probes=branch,sync,range,count,mem,pair,block,inst", "--sample=all", "--sample=nth:3",
+                   "--range=block:1")
+    rows = {s: {row["pc"]: row["executions"] for row in found["branch", s]["table"]} for s in ("all", "nth:3")}
+    warps = 16
+    expect("collatz: a third of the branches",
+           rows["all"].keys() == rows["nth:3"].keys() and all(n / 3 <= rows["nth:3"][pc] <= n / 3 + warps for pc, n in rows["all"].items()), rows)
+    for probe in ("sync", "range", "count", "mem", "pair", "block", "inst"):
+        expect(f"collatz: nth of {probe} is refused", "every nth execution" in (found[probe, "nth:3"]["refused"] or ""), found[probe, "nth:3"])
+
+    for line in wrong:
+        print(f"FAILED: {line[:600]}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
