@@ -21,14 +21,14 @@ Asked some_values() {
   return asked;
 }
 
-Case point_case(const char* kernel, ProbeKind probe) {
+Case point_case(const char* kernel, ProbeKind probe, Sites sites = {}) {
   const Kernel k = fixture_kernel(kernel);
   const LaunchShape shape = small_shape();
   Case c;
   c.kernel = k;
   const auto splicer = Splicer::create(k.cubin, k.name, shape);
   EXPECT_TRUE(splicer);
-  auto spliced = splicer->asked(some_values()).splice(plan_of(probe), some_layout(shape, false, false));
+  auto spliced = splicer->asked(some_values()).sparse(sites).splice(plan_of(probe), some_layout(shape, false, false));
   EXPECT_TRUE(spliced) << spliced.error().to_string();
   c.spliced = std::move(*spliced);
   c.claims = c.spliced.claims;
@@ -110,6 +110,26 @@ TEST(PointSabotage, WrongWordsAreFound) {
   expect_found(reg, "UIADD3", [](sass::RawInst& w) { set_bits(w, bits(63, 32), get_bits(w, bits(63, 32)) + 16); });
   const Case sync = point_case("reduce_sum", ProbeKind::sync);
   expect_found(sync, "CS2R", [](sass::RawInst& w) { set_bits(w, bits(79, 72), 82); });
+}
+
+// Every nth execution: what counts, and who follows it.
+TEST(PointSabotage, WrongCountersAreFound) {
+  for (const auto& [kernel, probe, sites] : {std::tuple{"reduce_sum", ProbeKind::branch, Sites{1, 0, 5}}, {"saxpy", ProbeKind::reg, Sites{4, 1, 5}}}) {
+    SCOPED_TRACE(kernel);
+    const Case c = point_case(kernel, probe, sites);
+    for (const char* mnemonic : {"UIADD3", "USHF", "UIMAD", "ISETP"})
+      expect_found(c, mnemonic, [](sass::RawInst& w) {
+        const sass::Control control = sass::get_control(w);
+        w = enc::nop();
+        sass::set_control(w, control);
+      });
+    expect_found(c, "UIADD3", [](sass::RawInst& w) { set_bits(w, bits(63, 32), 0xfffffffe); });   // counts by two
+    expect_found(c, "USHF", [](sass::RawInst& w) { set_bits(w, bits(36, 32), 30); });
+    expect_found(c, "UIMAD", [](sass::RawInst& w) { set_bits(w, bits(63, 32), get_bits(w, bits(63, 32)) + 1); });   // to six; a longer record
+    expect_found(c, "ISETP", [](sass::RawInst& w) { set_bits(w, bits(78, 76), 2); });             // equal: all but every fifth
+    expect_found(c, "STG", [](sass::RawInst& w) { set_bits(w, bits(14, 12), 7); });               // every time
+    expect_found(c, "STG", [](sass::RawInst& w) { set_bits(w, bit(15), get_bits(w, bit(15)) ^ 1); });
+  }
 }
 
 // A register that somebody else is still writing.
