@@ -223,6 +223,42 @@ class Bundle(Files):
                 self.assertEqual(self.check("bundle", path, *options)[0], expected)
 
 
+class Probes(Files):
+    def one(self, probe="branch", *, refusals="", witness=None, **changes):
+        row = config(probe) | {"reasons": [{"code": code, "numbers": ""} for code in ("output-equal", "replay-faithful", "path-equal")]} | changes
+        report_file = self.write("report.json", [launch(row)])
+        listed = self.write("refusals.tsv", "# none\n" + refusals)
+        more = ["--witness", self.write("witness.json", [launch(config("count", table=witness))])] if witness else []
+        return self.check("probes", report_file, "--refusals", listed, *more)
+
+    def test_equal_or_not(self):
+        self.assertEqual(self.one()[0], 0)
+        self.assertEqual(self.one("pair", reasons=[{"code": c, "numbers": ""} for c in ("output-equal", "replay-faithful")])[0], 0)
+        lost = [{"name": "wrapped", "severity": "lost", "count": 1, "bytes": 16}]
+        for changes in ({"losses": lost}, {"aspects": {"semantics": "not trusted"}},
+                        {"reasons": [{"code": c, "numbers": ""} for c in ("output-equal", "replay-faithful")]},
+                        {"reasons": [{"code": c, "numbers": ""} for c in ("output-diverged", "replay-faithful", "path-equal")]}):
+            with self.subTest(changes=changes):
+                self.assertEqual(self.one(**changes)[0], 1)
+
+    def test_refusals_are_exact(self):
+        expected = "saxpy\tbranch\tall\tno register is free\n"
+        self.assertEqual(self.one(refused="no register is free at saxpy@0x0", refusals=expected)[0], 0)
+        self.assertEqual(self.one(refused="another reason", refusals=expected)[0], 1)
+        self.assertEqual(self.one(refused="no register is free at saxpy@0x0")[0], 1)
+        status, text = self.one(refusals=expected)
+        self.assertEqual(status, 1)
+        self.assertIn("no longer refused", text)
+
+    def test_counts_are_the_interpreters(self):
+        rows = [{"pc": 0, "threads": 64}, {"pc": 16, "threads": 32}]
+        self.assertEqual(self.one("count", table=rows, witness=rows)[0], 0)
+        status, text = self.one("count", table=rows, witness=[rows[0], {"pc": 16, "threads": 31}])
+        self.assertEqual(status, 1)
+        self.assertIn("0x10: 32 lanes, the interpreter has 31", text)
+        self.assertEqual(self.one("block", witness=rows)[0], 1)   # nothing was compared
+
+
 class Bench(unittest.TestCase):
     def test_summary_counts_refusals_apart(self):
         def with_ratio(ratio):
