@@ -15,9 +15,10 @@ little=(--pair-sites=8 --interval-sites=0 --rounds=1 --processes=1 --max-slices=
 step "replay: a process for each recording"
 for bundle in kernels13 hard_cases wgmma_bfloat16; do
   {
+    ended=0
     "$XTRACE" replay "$bundles/$bundle-small.xtr" --backend="$backend" --probes=count,block,inst,pair,mem,branch,reg,sync,range,latency,custom \
-      "${samples[@]}" "${asked[@]}" "${little[@]}" --compare --traces "$work/$bundle" --json "$work/$bundle.json" > "$work/$bundle.txt" 2>&1
-    echo $? > "$work/$bundle.status"
+      "${samples[@]}" "${asked[@]}" "${little[@]}" --compare --traces "$work/$bundle" --json "$work/$bundle.json" > "$work/$bundle.txt" 2>&1 || ended=$?
+    echo "$ended" > "$work/$bundle.status"
   } &
   "$XTRACE" replay "$bundles/$bundle-small.xtr" --backend=interp --probes=count --sample=all --sample=cta:1/4 --compare --quiet \
     --traces "$work/$bundle-interp" --json "$work/$bundle-interp.json" > "$work/$bundle-interp.txt" 2>&1 || [ $? -le 2 ] || fail "no counts of $bundle"
