@@ -28,13 +28,14 @@ struct Unshown {
   BitRange field;
   uint64_t value;
   uint64_t value_64 = value;  // of the 64-bit form of a conversion
+  uint16_t opcode = 0;        // of this alone
 };
 constexpr Unshown unshown[] = {
     {"IMAD", bits(83, 81), pt},  {"UIMAD", bits(83, 81), pt},    {"F2I", bits(86, 84), 2},
     {"I2F", bits(77, 75), 2},    {"FRND", bits(77, 75), 2},      {"FRND", bits(86, 84), 2, 3},
     {"I2FP", bits(77, 75), 2},   {"I2FP", bits(86, 84), 2},      {"LDGSTS", bits(86, 84), 1},
     {"CCTL", bits(31, 24), 255}, {"SYNCS.PHASECHK", bit(70), 1}, {"ARRIVES", bit(70), 1},
-    {"SYNCS.EXCH", bit(72), 1},  {"ATOMS", bits(90, 87), 11},
+    {"SYNCS.EXCH", bit(72), 1},  {"ATOMS", bits(90, 87), 11},    {"BRA", bits(33, 32), 1, 1, 0x1547},
 };
 
 // Conversions have an opcode for 32 bits and one for 64, with the same text: whether the word is what its
@@ -380,6 +381,7 @@ void Walk::settle_unshown(Draft& d) const {
   for (const Slot& s : form_.uses) settle(s, true);
   for (const Unshown& u : unshown) {
     if (u.mnemonic != form_.mnemonic || get_bits(d.word, u.field) != 0) continue;
+    if (u.opcode != 0 && u.opcode != opcode13(d.word)) continue;
     RawInst w = d.word;
     set_bits(w, u.field, is_64_bit_conversion(form_) ? u.value_64 : u.value);
     if (prints_the_same(w)) d.word = w;

@@ -30,7 +30,7 @@ std::vector<T> sorted_by_name(std::vector<T> all) {
 const Token* find_token(std::string_view name) {
   static const std::vector<Token> sorted = [] {
     std::vector<Token> all;
-    for (const auto tokens : {arithmetic_tokens(), matrix_tokens(), memory_tokens(), control_tokens()})
+    for (const auto tokens : {arithmetic_tokens(), matrix_tokens(), memory_tokens(), texture_tokens(), control_tokens()})
       all.insert(all.end(), tokens.begin(), tokens.end());
     return sorted_by_name(std::move(all));
   }();

@@ -268,10 +268,12 @@ void store_mask(Printer& p) { register_mask(p, p.field(90, 88) << 5 | p.field(63
 // TLD up to its address of the texture.
 void texture_load(Printer& p) {
   const bool is_new = p.arch().sm >= 100;
-  p.render("<.SCR@60><#f16round@80:79>");
-  p.render(is_new ? "<#tld100@88:87><.AOFFI@57:56><.MS@78:77><.CL@76>"
-                  : "<#tld@89:87><.AOFFI@76><.CL@77><.MS@78>");
-  p.render("<#cache@86:84><.NODEP@90> {Pu?}{Rc}, {Rd}, {Ra}, ");
+  p.render("<.SCR@60>");
+  if (!is_new && opcode13(p.word()) != 0x1f66) p.render("<.B@59>");
+  p.render("<#f16round@80:79>");
+  p.render(is_new ? "<#tld100@88:87><.AOFFI@57:56><.MS@78:77><.CL@76><#cache@86:84>"
+                  : "<#tld@89:87><.AOFFI@76><#cache@86:84><.MS@78><.CL@77>");
+  p.render("<.NODEP@90> {Pu?}{Rc}, {Rd}, {Ra}, ");
   if (p.field(39, 32) != rz) p.render("{Rb}, ");
 }
 void texture_offset(Printer& p) {
@@ -449,5 +451,6 @@ constexpr Token tokens[] = {
 }  // namespace
 
 std::span<const Token> memory_tokens() { return tokens; }
+void print_order(Printer& p) { order(p); }
 
 }  // namespace xtrace::sass

@@ -100,7 +100,10 @@ struct Token {
 std::span<const Token> arithmetic_tokens();  // print_arithmetic.cc
 std::span<const Token> matrix_tokens();      // print_matrix.cc
 std::span<const Token> memory_tokens();      // print_memory.cc
+std::span<const Token> texture_tokens();     // print_texture.cc
 std::span<const Token> control_tokens();     // print_control.cc
+
+void print_order(Printer& p);  // scope and order of a memory access (print_memory.cc)
 
 // nvdisasm's notation of a floating-point immediate.
 std::string print_f32(uint32_t bits);
