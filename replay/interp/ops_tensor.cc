@@ -80,9 +80,10 @@ void tensor_load(Step& s, const Inst& i) {
   Box box;
   if (!read_box(s, i, true, box)) return;
   if (!i.flag[0]) return load_to(s, box, box.shared, box.barrier);
-  // To the same offset of every CTA, on the barrier at the same offset there.
+  // To the same offset of every CTA, on the barrier at the same offset there. CTAs are named in the upper half of the register;
+  // offsets of pixels are in its lower one. [code of nvcc 13.0; measured H200]
   constexpr uint32_t offset = window_bytes - 1;
-  for (uint32_t m = s.row(i.c[0])[0] & 0xffff; m != 0 && !s.faulted; m &= m - 1) {
+  for (uint32_t m = s.row(i.c[0])[0] >> 16; m != 0 && !s.faulted; m &= m - 1) {
     const uint32_t rank = first_lane(m) << rank_shift;
     load_to(s, box, (box.shared & offset) | rank, (box.barrier & offset) | rank);
   }
