@@ -12,7 +12,8 @@ namespace xtrace::replay::interp {
 namespace {
 
 // i.a: address of the map. i.b[0]: the first of consecutive uniform registers { shared address, barrier (loads), coordinates }.
-// i.imm: dimensions. i.c[0]: CTAs of .MULTICAST (i.flag[0]).
+// i.imm: dimensions. i.c[0]: CTAs of .MULTICAST (i.flag[0]) in its
+// upper half. [ptxas 13]
 struct Box {
   value::TensorMap map;
   value::Coordinates at{};

@@ -135,11 +135,14 @@ void decode_hgmma(Decoder& d, Inst& i) {
   i.exec = hgmma;
 }
 
+void arrive(Step& s, const Inst&) { wait_for_warpgroup(s, s.mask); }
+// Products are there when they are issued: there is nothing to wait for.
 void nothing(Step&, const Inst&) {}
 void decode_warpgroup(Decoder& d, Inst& i) {
+  const bool waits_for_products = d.flag(80);  // .DEPBAR [nvdisasm 13]
   d.hint(63, 16);
   d.hint(90, 64);
-  i.exec = nothing;
+  i.exec = waits_for_products ? nothing : arrive;
 }
 
 // USETMAXREG: what warps of a CTA give away, others may take.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "replay/interp/value/mbarrier.h"
 
@@ -114,6 +115,24 @@ void check_cta_barriers(Cta& cta) {
   }
 }
 
+constexpr size_t warpgroup_warps = 4;
+std::span<Warp> warpgroup_of(Cta& cta, size_t warp) {
+  const size_t first = std::min(warp / warpgroup_warps * warpgroup_warps, cta.warps.size());
+  return std::span(cta.warps).subspan(first, std::min(warpgroup_warps, cta.warps.size() - first));
+}
+void check_warpgroup(std::span<Warp> warps) {
+  uint64_t clock = 0;
+  for (const Warp& w : warps) {
+    if (waiting(w, PathState::at_warpgroup, 0) != w.live) return;
+    clock = std::max(clock, w.clock);
+  }
+  for (Warp& w : warps) {
+    if (w.live == 0) continue;
+    w.clock = clock;
+    go_on(w, w.live);
+  }
+}
+
 void check_cluster_barrier(Cta& cta) {
   Cluster* c = cta.cluster.get();
   if (c == nullptr || c->arrived == 0 || c->arrived < c->live) return;
@@ -174,6 +193,7 @@ void exit_lanes(Step& s, uint32_t lanes) {
   }
   resolve(w);
   check_cta_barriers(*s.cta);
+  check_warpgroup(warpgroup_of(*s.cta, w.number));
   check_cluster_barrier(*s.cta);
 }
 
@@ -304,6 +324,11 @@ void cta_barrier(Step& s, uint32_t lanes, unsigned barrier, uint32_t threads, bo
     park(s, lanes,
          {lanes, current_path(*s.warp).at + 1, PathState::at_cta_barrier, static_cast<uint8_t>(barrier), 0});
   check_cta_barriers(*s.cta);
+}
+
+void wait_for_warpgroup(Step& s, uint32_t lanes) {
+  park(s, lanes, {lanes, current_path(*s.warp).at + 1, PathState::at_warpgroup, 0, 0});
+  check_warpgroup(warpgroup_of(*s.cta, s.warp->number));
 }
 
 bool select_path(Warp& w, bool rotate) {

@@ -29,6 +29,10 @@ void wait_exclusively(Step& s, uint32_t lanes, const uint32_t* masks);
 // BAR.SYNC (wait) and BAR.ARV. `threads`: how many make the barrier complete; 0 = all that live.
 void cta_barrier(Step& s, uint32_t lanes, unsigned barrier, uint32_t threads, bool wait);
 
+// WARPGROUP.ARRIVE: the lanes wait for all that live of the four warps. [vendor code: by two in a row cuBLAS orders stores of
+// four warps before the copy that one of them makes of what they stored]
+void wait_for_warpgroup(Step& s, uint32_t lanes);
+
 // UCGABAR_ARV, UCGABAR_WAIT: the barrier of the cluster, by the lanes of the current path.
 void arrive_at_cluster(Step& s);
 void wait_for_cluster(Step& s);

@@ -21,6 +21,7 @@ enum class PathState : uint8_t {
   at_convergence,
   at_warpsync,
   at_cta_barrier,
+  at_warpgroup,
   at_cluster_barrier,
   at_mbarrier,       // SYNCS.PHASECHK.TRYWAIT
   at_register_pool,  // USETMAXREG.TRY_ALLOC

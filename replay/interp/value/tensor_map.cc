@@ -71,9 +71,9 @@ std::variant<TensorMap, std::string> parse_tensor_map(ByteView bytes) {
   if (at(1, 0, 0) != 0) return "a map of pixels (im2col) is not modelled";
   const auto type = at(1, 10, 7);
   map.rank = static_cast<uint32_t>(at(1, 6, 4)) + 1;
-  if (!at.zero(1, 3, 1) || !at.zero(1, 31, 19) || !at.zero(3, 63, 48) || !at.zero(6, 55, 47) || map.rank > most_dimensions ||
+  if (!at.zero(1, 3, 2) || !at.zero(1, 31, 19) || !at.zero(3, 63, 48) || !at.zero(6, 55, 47) || map.rank > most_dimensions ||
       type >= std::size(bytes_of))
-    return "these 128 bytes are no tensor map, or one of a kind that was not measured";
+    return "this is no tensor map, or one of a kind that was not measured";
   if (!at.zero(1, 12, 11)) return "an interleaved tensor map is not modelled";
   map.type = static_cast<TensorType>(type);
   if (at(1, 14, 13) != 0) map.swizzle_bytes = 16u << at(1, 14, 13);

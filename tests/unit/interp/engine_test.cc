@@ -170,6 +170,29 @@ TEST_F(EngineTest, CtaBarrierWaitsForEveryLivingWarp) {
   EXPECT_EQ(cell(80), 0u);
 }
 
+// The four warps of a group wait for each other, and not for the next group nor for lanes that have ended.
+TEST_F(EngineTest, WarpsOfAGroupMeet) {
+  launch.record.block = {160, 1, 1};
+  const Gpr tid{0}, v{2}, zero{3};
+  std::vector<sass::RawInst> k;
+  k.push_back(enc::s2r(tid, enc::sr_tid_x));
+  k.push_back(enc::mov_imm(zero, 0));
+  k.push_back(enc::shf_r_u32_hi_imm(v, tid, 5));
+  k.push_back(enc::isetp_imm(Pred{0}, enc::Compare::eq, false, v, 1));
+  k.push_back(enc::with_guard(enc::exit(), Pred{0}));
+  k.push_back(enc::isetp_imm(Pred{1}, enc::Compare::eq, false, v, 3));
+  k.push_back(enc::with_guard(sts(zero, 8, tid), Pred{1}));
+  k.push_back(word(0x00000000000079c5, 0x0000000000000000));  // WARPGROUP.ARRIVE
+  k.push_back(lds(v, zero, 8));
+  store_cell(k, v, tid, {4});
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+  EXPECT_EQ(cell(0), 127u) << "what the fourth warp stored";
+  EXPECT_EQ(cell(127), 127u);
+  EXPECT_EQ(cell(159), 127u) << "the fifth is alone in its group";
+}
+
 TEST_F(EngineTest, StopsWhatDoesNotEnd) {
   options.instruction_limit = 100'000;
   auto r = run({enc::bra(0, 0)});
