@@ -115,6 +115,15 @@ TEST(RareForms, Conversions) {
   EXPECT_EQ(uint64_t{m.r(25)[0]} << 32 | m.r(24)[0], std::bit_cast<uint64_t>(-0x1p55 - 8));
 }
 
+TEST(RareForms, BrainFloatToSingle) {
+  Machine m;
+  m.set(18, 0x3fc0c040);
+  EXPECT_EQ(m.run(0x0000001200127304, 0x000fe20000401000, "F2F.F32.BF16 R18, R18"), "");
+  EXPECT_EQ(m.r(18)[7], 0xc0400000u) << "the lower half";
+  m.set(18, 0x3fc07fc0);
+  EXPECT_NE(m.run(0x0000001200127304, 0x000fe20000401000), "") << "not a number";
+}
+
 TEST(RareForms, SinglePrecision) {
   Machine m;
   m.set(6, std::bit_cast<uint32_t>(-2.0f));
