@@ -25,8 +25,9 @@ void integer_pair(Decoder& d, Inst& i) {
       i.a[1] = d.constant(d.bank_word(bank, offset + 4));
       return;
     }
-    case sass::SourceS::imm:
-      i.a[0] = d.constant(d.take(63, 32));
+    case sass::SourceS::imm:  // the upper word [measured H200]
+      i.a[0] = d.constant(0);
+      i.a[1] = d.constant(d.take(63, 32));
       return;
     default:
       return d.refuse("this operand of a 64-bit conversion");

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "instrument/cubin/kernel_info.h"
 #include "instrument/sass/assemble.h"
 #include "instrument/sass/effects.h"
+#include "tests/values/objects.h"
 #include "tests/values/own_words.h"
 #include "tests/values/resources.h"
+#include "tests/values/tensor_maps.h"
 
 namespace xtrace::values {
 namespace {
@@ -97,6 +100,12 @@ void global_address(Code& c, Class cls) {
   c.add("IMAD.WIDE.U32 R6, R0, 0x20, R6");
 }
 void shared_address(Code& c, Class cls) {
+  if (cls == Class::cluster) {
+    c.add("S2R R7, SR_CgaCtaId");
+    c.add("SHF.L.U32 R7, R7, {:#x}, RZ", rank_shift);
+    c.add("IMAD R6, R0, 0x20, R7");
+    return;
+  }
   c.add("IMAD.SHL.U32 R6, R0, 0x20, RZ");
   if (cls != Class::group) return;
   c.add("LOP3.LUT R7, R2, 0x3, RZ, 0xc0, !PT");
@@ -107,28 +116,66 @@ void local_address(Code& c) {
   c.add("IADD3 R6, R6, -0x40, RZ");
 }
 
+// Class surface: the lane's 32 bytes in the row of its warp, through the handle in UR34:UR35.
+void surface_row(Code& c, bool store) {
+  c.add("MOV R7, R2");
+  if (store) {  // texel 32 n, where the n-th coordinate is when it counts texels: n
+    c.add("IMAD.SHL.U32 R6, R0, 0x80, RZ");
+    c.add("SUST.D.BA.2D.STRONG.GPU.IGN [R6], R0, UR34, 0x0");
+  }
+  c.add("IMAD.SHL.U32 R6, R0, 0x20, RZ");
+  for (unsigned k = 0; k < memory_words; ++k) {
+    if (store)
+      c.add("SUST.D.BA.2D.STRONG.GPU.IGN [R6], R{}, UR34, 0x0", first_gpr + k);
+    else
+      c.add("SULD.D.BA.2D.STRONG.GPU.IGN R{}, [R6], UR34, 0x0", first_gpr + k);
+    c.add("IADD3 R6, R6, 0x4, RZ");
+  }
+}
+
+// Both CTAs of the cluster come here. [code of nvcc 13.0]
+void meet_cluster(Code& c) {
+  c.add("MEMBAR.ALL.GPU");
+  c.add("UCGABAR_ARV");
+  c.add("UCGABAR_WAIT");
+  c.add("CCTL.IVALL");
+}
+
 // For class copy words 0..3 are the lane's in shared memory, 4..7 those in global memory, each of them there twice; and a
 // barrier of one arrival lies at barrier_at.
 void fill_memory(Code& c, Class cls) {
   constexpr unsigned high = 16, high_gpr = first_gpr + 4;
-  if (cls == Class::copy) {
+  if (cls == Class::surface) surface_row(c, true);
+  if (cls == Class::cluster) {
+    shared_address(c, cls);
+    c.add("STS.128 [R6+{:#x}], R{}", shared_base, first_gpr);
+    c.add("STS.128 [R6+{:#x}], R{}", shared_base + high, high_gpr);
+    c.add("R2UR UR30, R7");
+    c.add("UMOV UR28, 0xffffe");
+    c.add("UMOV UR29, 0x7ffff800");
+    for (const unsigned k : {0u, 8u}) c.add("SYNCS.EXCH.64 URZ, [UR30+{:#x}], UR28", cluster_barrier_at + k);
+    c.add("UMOV UR30, URZ");
+    c.add("UMOV UR31, URZ");
+    meet_cluster(c);
+  }
+  if (is_copy(cls)) {
     c.add("UMOV UR28, 0xffffe");
     c.add("UMOV UR29, 0x7ffff800");
     c.add("SYNCS.EXCH.64 URZ, [URZ+{:#x}], UR28", barrier_at);
     c.add("UMOV UR30, URZ");
     c.add("UMOV UR31, URZ");
   }
-  if (is_global(cls) || cls == Class::copy) {
+  if (is_global(cls) || is_copy(cls)) {
     global_address(c, cls);
-    c.add("STG.E.128 desc[UR36][R6.64], R{}", cls == Class::copy ? high_gpr : first_gpr);
+    c.add("STG.E.128 desc[UR36][R6.64], R{}", is_copy(cls) ? high_gpr : first_gpr);
     c.add("STG.E.128 desc[UR36][R6.64+0x10], R{}", high_gpr);
   }
-  if (is_shared(cls) || cls == Class::copy) {
+  if (is_shared(cls) || is_copy(cls)) {
     shared_address(c, cls);
     for (unsigned k = 0; k < (cls == Class::group ? 3 : shared_copies); ++k) {
       const uint32_t copy = shared_base + k * area_bytes * warps_per_cta(cls);
       c.add("STS.128 [R6+{:#x}], R{}", copy, first_gpr);
-      c.add("STS.128 [R6+{:#x}], R{}", copy + high, cls == Class::copy ? first_gpr : high_gpr);
+      c.add("STS.128 [R6+{:#x}], R{}", copy + high, is_copy(cls) ? first_gpr : high_gpr);
     }
   }
   if (is_local(cls)) {
@@ -140,22 +187,24 @@ void fill_memory(Code& c, Class cls) {
   }
   c.add("MEMBAR.SC.GPU");
   if (cls == Class::group) c.add("BAR.SYNC.DEFER_BLOCKING 0x0");
-  if (cls == Class::copy || cls == Class::group) c.add("FENCE.VIEW.ASYNC.S"), c.add("FENCE.VIEW.ASYNC.G");
+  if (is_copy(cls) || cls == Class::group) c.add("FENCE.VIEW.ASYNC.S"), c.add("FENCE.VIEW.ASYNC.G");
 }
 void read_memory(Code& c, Class cls) {
   constexpr unsigned high_gpr = first_gpr + 4;
-  if (cls == Class::copy)  // asynchronous copies arrive
+  if (is_copy(cls) || cls == Class::cluster)  // asynchronous copies arrive
     for (unsigned k = 0; k < 4; ++k) c.add("NANOSLEEP 0x1000");
   c.add("MEMBAR.SC.GPU");
-  if (is_global(cls) || cls == Class::copy) {
+  if (cls == Class::cluster) meet_cluster(c);
+  if (cls == Class::surface) surface_row(c, false);
+  if (is_global(cls) || is_copy(cls)) {
     global_address(c, cls);
     if (is_global(cls)) c.add("LDG.E.128.STRONG.GPU R{}, desc[UR36][R6.64]", first_gpr);
     c.add("LDG.E.128.STRONG.GPU R{}, desc[UR36][R6.64{}]", high_gpr, is_global(cls) ? "+0x10" : "");
   }
-  if (is_shared(cls) || cls == Class::copy) {
+  if (is_shared(cls) || is_copy(cls) || cls == Class::cluster) {
     shared_address(c, cls);
     c.add("LDS.128 R{}, [R6+{:#x}]", first_gpr, shared_base);
-    if (is_shared(cls)) c.add("LDS.128 R{}, [R6+{:#x}]", high_gpr, shared_base + 16);
+    if (!is_copy(cls)) c.add("LDS.128 R{}, [R6+{:#x}]", high_gpr, shared_base + 16);
   }
   if (is_local(cls)) {
     local_address(c);
@@ -178,6 +227,50 @@ void control_registers(Code& c) {
   const uint64_t handle = handle_of(choice_address, 16);
   c.add("UMOV UR34, {:#x}", static_cast<uint32_t>(handle));
   c.add("UMOV UR35, {:#x}", handle >> 32);
+}
+
+// What the word in the slot wants of its operands (Choice); R6:R7 is the choice's address.
+bool has_choice(Class cls) { return has_objects(cls) || cls == Class::tensor; }
+constexpr struct {
+  unsigned index, kept, at;  // where the state's value is kept, and where in the choice
+} chosen[] = {{24, 53, offsetof(Choice, r24)}, {32, 54, offsetof(Choice, r32)}, {8, 55, offsetof(Choice, r8)}};
+
+void choose_operands(Code& c, Class cls) {
+  c.add("LDG.E.128 R56, desc[UR36][R6.64+{:#x}]", offsetof(Choice, ur));
+  c.add("R2UR UR28, R56");
+  if (cls == Class::tensor) {
+    c.add("UIADD3 UR4, UR4, UR28, URZ");
+    return;
+  }
+  c.add("R2UR UR29, R57");
+  c.add("R2UR UR30, R59");
+  c.add("UMOV UR32, UR16");
+  c.add("UIMAD UR16, UR16, UR29, UR28");
+  c.add("UIADD3 UR17, UR17, UR30, URZ");
+  for (const auto& x : chosen) {
+    c.add("LDG.E.128 R56, desc[UR36][R6.64+{:#x}]", x.at);
+    c.add("MOV R{}, R{}", x.kept, x.index);
+    c.add("LOP3.LUT R{0}, R{0}, R58, RZ, 0xc0, !PT", x.index);
+    c.add("IMAD R{0}, R{0}, R57, R56", x.index);
+  }
+}
+// Back to what the state had, and away from it where the word wrote.
+void give_operands_back(Code& c, Class cls) {
+  if (cls == Class::tensor) {
+    c.add("UIADD3 UR4, UR4, -UR28, URZ");
+    return;
+  }
+  c.add("UIMAD UR33, UR32, UR29, UR28");
+  c.add("UIADD3 UR16, UR16, -UR33, UR32");
+  c.add("UIADD3 UR17, UR17, -UR30, URZ");
+  c.add("MOV R6, c[0x0][0x228]");
+  c.add("MOV R7, c[0x0][0x22c]");
+  for (const auto& x : chosen) {
+    c.add("LDG.E.128 R56, desc[UR36][R6.64+{:#x}]", x.at);
+    c.add("LOP3.LUT R60, R{}, R58, RZ, 0xc0, !PT", x.kept);
+    c.add("IMAD R60, R60, R57, R56");
+    c.add("IADD3 R{0}, R{0}, -R60, R{1}", x.index, x.kept);
+  }
 }
 
 // The lines between the test of a slot's number and the end of the slot.
@@ -227,6 +320,8 @@ Code frame_code(Class cls) {
     c.add("UISETP.NE.AND UP{}, UPT, UR3, URZ, UPT", p);
   }
   address_of_lane(c);
+  if (cls == Class::surface)  // its own handle
+    c.add("ULDC.64 UR34, c[0x0][{:#x}]", 0x210 + handle_parameter(true, surface_2d));
   // Memory.
   for (unsigned k = 0; k < memory_words; ++k)
     c.add("LDG.E R{}, desc[UR36][R4.64{}]", first_gpr + k, offset(at(memory_row + k)));
@@ -251,6 +346,7 @@ Code frame_code(Class cls) {
   }
   c.add("MOV R6, c[0x0][0x228]");
   c.add("MOV R7, c[0x0][0x22c]");
+  if (has_choice(cls)) choose_operands(c, cls);
   c.add("LDG.E R6, desc[UR36][R6.64]");
   Code one_slot;
   slot_code(one_slot, cls);
@@ -261,6 +357,7 @@ Code frame_code(Class cls) {
     slot_code(c, cls);
     c.add("BRA {:#x}", c.pc_after(slot_lines * (Frame::slots - 1 - slot) + 1));
   }
+  if (has_choice(cls)) give_operands_back(c, cls);
   if (is_local(cls)) {
     c.add("IADD3 R8, R8, -c[0x0][0x28], RZ");
     c.add("IADD3 R8, R8, 0x40, RZ");
@@ -316,6 +413,7 @@ Result<Frame> Frame::make(Class cls) {
   const auto found = std::search(f.cubin_.begin(), f.cubin_.end(), code.text.begin(), code.text.end());
   if (found == f.cubin_.end()) return internal("the code of the frame is not in its cubin");
   XT_CHECK(code.slots.size() == slots, "the frame has another number of slots");
+  std::copy(code.slots.begin(), code.slots.end(), f.code_at_.begin());
   for (size_t k = 0; k < slots; ++k) f.at_[k] = static_cast<size_t>(found - f.cubin_.begin()) + code.slots[k];
   return f;
 }
@@ -358,7 +456,9 @@ replay::LaunchImage Frame::launch(const std::vector<WarpState>& inputs) const {
   region(input_address, Bytes(bytes.begin(), bytes.end()));
   region(output_address, Bytes(bytes.size()));
   region(area_of(cls_), Bytes(inputs.size() * area_bytes));
-  region(choice_address, Bytes(16));
+  region(choice_address, Bytes(sizeof(Choice)));
+  if (cls_ == Class::tensor) region(maps_address, tensor_maps());
+  if (cls_ == Class::cluster) launch.record.cluster = {2, 1, 1};
   return launch;
 }
 

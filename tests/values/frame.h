@@ -19,13 +19,15 @@ class Frame {
   // A launch of `warps` warps over input_states(); regions: input, output, memory, and the number of the
   // slot.
   replay::LaunchImage launch(const std::vector<WarpState>& inputs) const;
+  uint32_t code_offset(size_t slot) const { return code_at_[slot]; }
   static constexpr size_t output_region = 1;
   static constexpr size_t slots = 8;
 
  private:
   Class cls_ = Class::plain;
   Bytes cubin_;
-  std::array<size_t, slots> at_{};  // of the words in the cubin
+  std::array<size_t, slots> at_{};        // of the words in the cubin
+  std::array<uint32_t, slots> code_at_{};  // in the code
 };
 
 }  // namespace xtrace::values

@@ -3,6 +3,7 @@
 
 #include "tests/values/direct.h"
 #include "tests/values/frame.h"
+#include "tests/values/objects.h"
 
 namespace xtrace::values {
 
@@ -38,7 +39,12 @@ class Runner {
   static const std::vector<WarpState>& inputs(Class c);
 
  private:
+  Result<const Objects*> objects() const;
+  Status prepare(Class c, uint64_t target);
+  Status load_at_address();
+
   replay::Backend& backend_;
+  std::vector<Word> words_;  // in the slots
   std::optional<Class> prepared_;
   std::optional<replay::ModuleHandle> module_;
 };

@@ -14,7 +14,8 @@ namespace {
 //
 // Registers outside of the window (frame.cc). Class control: R52:R53 and UR30:UR31 are free, R55 = 0x200001 (32 threads at
 // barrier 1), R56:R57 and UR32:UR33 = 0x20, R58 = 1, R59 = 32, R60 all ones; cx[UR34] holds the number of the slot and then
-// zeros; c[0x0][0x230] to 0x24f are zero. Class copy: UR30:UR31 = 0.
+// zeros; c[0x0][0x230] to 0x24f are zero. Classes copy, tensor and cluster: UR30:UR31 = 0. The absolute address of the pad is
+// put in place of 0x1060 and at c[0x0][0x600] (measure.cc).
 constexpr uint32_t word_at = 0x1000;
 
 struct Row {
@@ -24,9 +25,11 @@ struct Row {
   const char* after = "";
 };
 
-constexpr Class control = Class::control, copy = Class::copy;
+constexpr Class control = Class::control, copy = Class::copy, tensor = Class::tensor, cluster = Class::cluster;
 constexpr const char* pad_address = "LEPC R52, 0x1060";
 constexpr const char* uniform_pad_address = "LEPC R52, 0x1060; R2UR UR30, R52; R2UR UR31, R53";
+
+constexpr const char* flush = "UTMACMDFLUSH; DEPBAR.LE SB0, 0x0";
 
 constexpr Row safe_rows[] = {
     // Branches.
@@ -112,6 +115,42 @@ constexpr Row safe_rows[] = {
     {copy, "LDGSTS.E.128 [R40+UR30], [R8.64]", "", "LDGDEPBAR; DEPBAR.LE SB0, 0x0"},
     {copy, "@P3 LDGSTS.E [R40+UR30], [R8.64], P0", "", "LDGDEPBAR; DEPBAR.LE SB0, 0x0"},
     {copy, "ARRIVES.LDGSTSBAR.64.ARVCNT [URZ+0x100]"},
+    {control, "BRA.U UP4, 0x1060"},
+    {control, "@P3 BRA.U P0, UP4, 0x1060"},
+    // Copies through tensor maps.
+    {tensor, "UTMALDG.1D [UR8], [UR4]"},
+    {tensor, "UTMALDG.2D [UR8], [UR4]"},
+    {tensor, "UTMALDG.3D [UR8], [UR4]"},
+    {tensor, "UTMALDG.4D [UR8], [UR4]"},
+    {tensor, "UTMALDG.5D [UR8], [UR4]"},
+    {tensor, "UTMALDG.2D [UR8], [UR4], desc[UR24]"},
+    {tensor, "@UP3 UTMALDG.2D [UR8], [UR4]"},
+    {tensor, "UTMASTG.1D [UR16], [UR4]", "", flush},
+    {tensor, "UTMASTG.2D [UR16], [UR4]", "", flush},
+    {tensor, "UTMASTG.3D [UR16], [UR4]", "", flush},
+    {tensor, "UTMASTG.4D [UR16], [UR4]", "", flush},
+    {tensor, "UTMASTG.5D [UR16], [UR4]", "", flush},
+    {tensor, "UTMASTG.2D [UR16], [UR4], desc[UR24]", "", flush},
+    {tensor, "@UP3 UTMASTG.2D [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.1D.ADD [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.2D.ADD [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.3D.ADD [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.4D.ADD [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.5D.ADD [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.2D.MIN [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.2D.MAX [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.2D.INC [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.2D.DEC [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.2D.AND [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.2D.OR [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.2D.XOR [UR16], [UR4]", "", flush},
+    {tensor, "@UP3 UTMAREDG.2D.ADD [UR16], [UR4]", "", flush},
+    {tensor, "UTMAPF.L2.1D [UR16], [UR4]"},
+    {tensor, "UTMAPF.L2.3D [UR16], [UR4]"},
+    {tensor, "@UP3 UTMAPF.L2.2D [UR16], [UR4]"},
+    {tensor, "UTMACCTL.IV [UR4]"},
+    {tensor, "@UP3 UTMACCTL.IV [UR4]"},
+    {tensor, "UTMACCTL.PF [UR4]"},
 };
 // These may stop the GPU.
 constexpr Row risky_rows[] = {
@@ -180,6 +219,51 @@ constexpr Row risky_rows[] = {
     {control, "NANOTRAP RZ"},
     {control, "BPT.INT 0x1"},
     {control, "BPT.TRAP 0x1"},
+    {control, "JMP 0x1060"},
+    {control, "@P3 JMP P0, 0x1060"},
+    {control, "JMP c[0x0][0x600]"},
+    {control, "@P3 JMP P0, c[0x0][0x600]"},
+    {control, "CALL.ABS.NOINC 0x1060"},
+    {control, "@P3 CALL.ABS.NOINC P0, 0x1060"},
+    {control, "CALL.ABS.NOINC c[0x0][0x600]"},
+    {control, "@P3 CALL.ABS.NOINC P0, c[0x0][0x600]"},
+    {control, "USETMAXREG.DEALLOC.CTAPOOL UR30", "UMOV UR30, 0x40"},
+    {control, "USETMAXREG.TRY_ALLOC.CTAPOOL UP4, UR30", "UMOV UR30, 0x40"},
+    {control, "USETSHMSZ UR30", "UMOV UR30, 0x4400"},
+    {control, "USETSHMSZ 0x4400"},
+    {copy, "UBLKRED.G.S.ADD [UR8], [UR12], UR16", "", flush},
+    {copy, "@UP3 UBLKRED.G.S.ADD [UR8], [UR12], UR16", "", flush},
+    {copy, "UBLKRED.G.S.MIN.S32 [UR8], [UR12], UR16", "", flush},
+    {copy, "UBLKRED.G.S.XOR [UR8], [UR12], UR16", "", flush},
+    {tensor, "UTMALDG.2D.MULTICAST [UR8], [UR4], UR22"},
+    {tensor, "@UP3 UTMALDG.3D.MULTICAST [UR8], [UR4], UR22"},
+    {tensor, "UTMALDG.3D.IM2COL [UR8], [UR4], UR23"},
+    {tensor, "UTMALDG.4D.IM2COL [UR8], [UR4], UR23"},
+    {tensor, "UTMALDG.5D.IM2COL [UR8], [UR4], UR23"},
+    {tensor, "UTMASTG.3D.IM2COL [UR16], [UR4]", "", flush},
+    {tensor, "UTMAREDG.3D.IM2COL.ADD [UR16], [UR4]", "", flush},
+    {tensor, "UTMAPF.L2.3D.IM2COL [UR20], [UR4], UR23"},
+    {cluster, "UCGABAR_ARV", "", "UCGABAR_WAIT"},
+    {cluster, "UCGABAR_WAIT", "UCGABAR_ARV"},
+    {cluster, "UCGABAR_GET UR20"},
+    {cluster, "UCGABAR_SET UR30", "UCGABAR_GET UR30", "UCGABAR_GET UR20"},
+    {cluster, "STAS [R40.64], R32"},
+    {cluster, "STAS.64 [R40.64], R32"},
+    {cluster, "STAS.128 [R40.64], R32"},
+    {cluster, "@P3 STAS [R40.64], R32"},
+    {cluster, "REDAS.ADD [R40.64], R32"},
+    {cluster, "@P3 REDAS.ADD [R40.64], R32"},
+    {cluster, "REDAS.ADD.S32 [R40.64], R32"},
+    {cluster, "REDAS.ADD.64 [R40.64], R32"},
+    {cluster, "REDAS.MIN [R40.64], R32"},
+    {cluster, "REDAS.MIN.S32 [R40.64], R32"},
+    {cluster, "REDAS.MAX [R40.64], R32"},
+    {cluster, "REDAS.INC [R40.64], R32"},
+    {cluster, "REDAS.DEC [R40.64], R32"},
+    {cluster, "REDAS.AND [R40.64], R32"},
+    {cluster, "REDAS.OR [R40.64], R32"},
+    {cluster, "REDAS.XOR [R40.64], R32"},
+    {cluster, "STAS [R40.64+UR30], R32"},
 };
 
 sass::RawInst word_of(std::string_view text, uint32_t pc) {

@@ -1,5 +1,6 @@
 #include "tests/values/states.h"
 
+#include <bit>
 #include <cstring>
 
 namespace xtrace::values {
@@ -110,13 +111,119 @@ void shuffle(Random& r, uint32_t (&lane)[32]) {
   for (uint32_t l = 31; l > 0; --l) std::swap(lane[l], lane[r.below(l + 1)]);
 }
 
+// A texture is one of two: the first for those warps from which inputs are changed, then the other.
+uint32_t of_two(Random& r, unsigned warp) { return warp < 8 ? 0 : warp < set_warps ? r.below(2) : 1; }
+// Of the warps from which inputs are changed, and of those in which they are, each of four kinds.
+unsigned kind_of_coordinates(unsigned warp) { return (warp < set_warps ? warp : warp - set_warps) % 4; }
+
+uint32_t coordinate(Random& r, unsigned kind) {
+  const auto single = [&](float below) {
+    return std::bit_cast<uint32_t>(static_cast<float>(r.next() >> 8) * below / 16777216.0f);
+  };
+  switch (kind) {
+    case 0:
+      return r.below(16);
+    case 1:
+      return single(16);
+    case 2:
+      return single(1);
+    default:
+      return r.below(2) != 0 ? r.below(4) << 16 | r.below(4) : coordinate(r, r.below(3));
+  }
+}
+
+// Places of classes texture, surface, tensor and cluster; false for those that are as of any class.
+bool draw_special(Random& r, WarpState& w, Class c, Place p, unsigned warp) {
+  const auto all = [&](auto&& of_lane) {
+    for (unsigned l = 0; l < 32; ++l) w.gpr(p.index)[l] = of_lane(l);
+  };
+  const auto shuffled = [&](auto&& of_lane) {
+    uint32_t lane[32];
+    shuffle(r, lane);
+    all([&](unsigned l) { return of_lane(lane[l]); });
+  };
+  const bool gpr = p.kind == Place::Kind::gpr, ur = p.kind == Place::Kind::ur;
+  if (has_objects(c) && ur && (p.index == 16 || p.index == 17)) {
+    w.ur(p.index) = p.index == 16 ? of_two(r, warp) : 0;
+    return true;
+  }
+  if (has_objects(c) && gpr) {
+    const unsigned kind = warp % kinds;
+    if (c == Class::texture)
+      all([&](unsigned) { return coordinate(r, kind_of_coordinates(warp)); });
+    else if (p.index == 8)
+      shuffled([](uint32_t lane) { return lane * 32; });
+    else if (p.index == 9)
+      all([&](unsigned) { return warp + of_two(r, warp) * warps; });
+    else if (p.index <= 11)
+      all([&](unsigned) { return r.below(4); });
+    else
+      all([&](unsigned) { return value(r, kind, p.index % 2 != 0); });
+    if (p.index == 24 || p.index == 32 || (c == Class::texture && p.index == 8))
+      for (uint32_t which = of_two(r, warp), l = 0; l < 32; ++l) w.gpr(p.index)[l] = (w.gpr(p.index)[l] & ~1u) | which;
+    return true;
+  }
+  if (c == Class::tensor && ur) {
+    const uint64_t maps = maps_address + uint64_t{warp} * maps_bytes;
+    uint32_t& to = w.ur(p.index);
+    switch (p.index) {
+      case 4:
+        to = static_cast<uint32_t>(maps) + of_two(r, warp) * maps_bytes / 2;
+        return true;
+      case 5:
+        to = static_cast<uint32_t>(maps >> 32);
+        return true;
+      case 8:
+      case 16:
+        to = shared_base + r.below(7) * 128;
+        return true;
+      case 9:
+        to = barrier_at;
+        return true;
+      case 22:
+        to = 1 << 16;  // this CTA alone
+        return true;
+      case 23:
+        to = of_two(r, warp);  // an offset in a column of pixels
+        return true;
+      case 24:
+        to = 0;
+        return true;
+      case 25: {
+        constexpr uint32_t policies[] = {0x10000000, 0x12f00000, 0x14f00000};  // [CUTLASS 3: evict normal, first, last]
+        to = pick(r, policies);
+        return true;
+      }
+      default:
+        if ((p.index < 10 || p.index > 14) && (p.index < 17 || p.index > 21)) return false;
+        // Of 0 whole granules, inside or not; others are changed to what they were not.
+        to = p.index == 10 || p.index == 17 ? of_two(r, warp) * 8
+             : p.index == 20                    ? of_two(r, warp) * 4
+             : warp < 8                         ? r.below(2)
+             : warp < set_warps                 ? r.below(4)
+                                                : 2 + r.below(2);
+        return true;
+    }
+  }
+  if (c == Class::cluster && gpr && (p.index == copy_gpr || p.index == copy_gpr + 1)) {
+    const uint32_t rank = (warp < 8 || warp >= set_warps ? warp : warp + 1) % 2;
+    if (p.index == copy_gpr)
+      shuffled([&](uint32_t lane) { return rank << rank_shift | (shared_base + lane * 32); });
+    else
+      all([&](unsigned) { return rank << rank_shift | (cluster_barrier_at + of_two(r, warp) * 8); });
+    return true;
+  }
+  return false;
+}
+
 // Draws one place again.
 void draw(Random& r, WarpState& w, Class c, Place p, unsigned warp) {
   const unsigned kind = warp < set_warps ? warp % kinds : (warp & 1) != 0 ? kinds - 1 : 0;
   const uint64_t area = area_of(c) + uint64_t{warp} * area_bytes;
   const uint64_t handle =
       handle_of(input_address + uint64_t{warp} * warp_bytes + memory_row * 128, handle_bytes);
-  const bool address = c != Class::plain && c != Class::handle && c != Class::control;
+  const bool address = c <= Class::group && c != Class::plain && c != Class::handle && c != Class::control;
+  if (c > Class::group && draw_special(r, w, c, p, warp)) return;
   switch (p.kind) {
     case Place::Kind::gpr: {
       uint32_t* to = w.gpr(p.index);
@@ -220,6 +327,9 @@ void move_addresses(WarpState& w, Class c, unsigned from, unsigned to) {
     for (unsigned l = 0; l < 32; ++l) w.gpr(first_gpr)[l] += by;
   if (c == Class::uniform || c == Class::low_uniform) w.ur(8) += by, w.ur(12) += by;
   if (c == Class::copy) w.ur(8) += by;
+  if (c == Class::tensor) w.ur(4) += (to - from) * maps_bytes;
+  if (c == Class::surface)
+    for (unsigned l = 0; l < 32; ++l) w.gpr(9)[l] += to - from;
   if (c == Class::handle)
     for (const unsigned u : {4u, 8u}) w.ur(u) += (to - from) * warp_bytes / 64;
 }
@@ -230,7 +340,8 @@ const char* name(Class c) {
   constexpr const char* names[classes] = {"plain",       "vector64",      "uniform", "shared", "local",
                                            "constant",    "handle",        "low",     "low_uniform",
                                            "local_uniform", "barrier",     "copy",    "control",
-                                           "group"};
+                                           "group",       "texture",       "surface", "tensor",
+                                           "cluster"};
   return names[static_cast<unsigned>(c)];
 }
 
@@ -289,6 +400,9 @@ bool can_change(Class c, Place p) {
     return c != Class::uniform && c != Class::copy && (c != Class::handle || p.index != 9);
   if (p.kind == Place::Kind::ur && p.index == 5) return c != Class::handle;
   if (c == Class::group && p.kind == Place::Kind::ur && p.index <= 11) return p.index % 2 == 0;
+  if (c == Class::tensor && p.kind == Place::Kind::ur)
+    return p.index != 5 && p.index != 9 && p.index != 22 && p.index != 24;
+  if (has_objects(c) && p.kind == Place::Kind::ur) return p.index != 17;
   return true;
 }
 

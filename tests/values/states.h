@@ -44,20 +44,28 @@ enum class Class : uint8_t {
   copy,      // what copies from global to shared memory and back (frame.cc)
   control,   // control flow and barriers: registers outside of the window carry what it needs (frame.cc)
   group,     // a warpgroup of four warps: UR4:UR5 to UR10:UR11 describe matrices in its shared memory
+  texture,   // UR16:UR17, R24, R32 or R8 a texture or one beside it, R8 to R31 coordinates (objects.h)
+  surface,   // the same of surfaces; R8:R9 lie in the warp's row of a surface of two dimensions, which memory is
+  tensor,    // as copy, with UR4:UR5 the address of a tensor map; UR8 to UR14 and UR16 to UR21 what copies by it name
+  cluster,   // a CTA of two in a cluster: R40:R41 an address and a barrier in the shared memory of one of them
 };
-inline constexpr unsigned classes = 14;
+inline constexpr unsigned classes = 18;
 const char* name(Class c);
 constexpr bool is_local(Class c) { return c == Class::local || c == Class::local_uniform; }
 constexpr bool is_shared(Class c) { return c == Class::shared || c == Class::barrier || c == Class::group; }
 constexpr bool is_low(Class c) { return c == Class::low || c == Class::low_uniform; }
 // Only the frame executes them, not direct.h.
-constexpr bool is_framed(Class c) { return c == Class::copy || c == Class::control || c == Class::group; }
+constexpr bool is_framed(Class c) { return c >= Class::copy; }
+// Of the GPU's own objects: only a driver makes them.
+constexpr bool has_objects(Class c) { return c == Class::texture || c == Class::surface; }
+// Asynchronous copies between shared and global memory.
+constexpr bool is_copy(Class c) { return c == Class::copy || c == Class::tensor; }
 constexpr unsigned warps_per_cta(Class c) { return c == Class::group ? 4 : 1; }
 // Global memory of the warp's own.
 constexpr bool is_global(Class c) { return c == Class::vector64 || c == Class::uniform || is_low(c); }
 // No memory of its own: the rows of memory go out as they came.
 constexpr bool is_bare(Class c) {
-  return c == Class::plain || c == Class::constant || c == Class::handle || c == Class::control;
+  return c == Class::plain || c == Class::constant || c == Class::handle || c == Class::control || c == Class::texture;
 }
 
 // Warps 0..319 carry the 10,240 operand sets. Behind them, for each input that can be changed alone, four
@@ -92,7 +100,7 @@ bool can_change(Class c, Place p);
 // Device addresses of the frame's memory, and the layout of its own.
 inline constexpr uint64_t input_address = 0x7e5670000000, output_address = 0x7e5680000000,
                           area_address = 0x7e5690000000, choice_address = 0x7e56a0000000,
-                          low_area_address = 0x40000000;
+                          maps_address = 0x7e56b0000000, low_area_address = 0x40000000;
 // Of the class's memory.
 constexpr uint64_t area_of(Class c) { return is_low(c) ? low_area_address : area_address; }
 inline constexpr uint32_t area_bytes = 1024;  // a warp: 32 bytes a lane
@@ -103,7 +111,27 @@ inline constexpr uint32_t handle_bytes = 512;  // an operand set's constants, in
 // Of class copy, behind the frame's own words in shared memory.
 inline constexpr uint32_t barrier_at = 0x100;
 inline constexpr unsigned copy_gpr = 40;  // R40:R41: an address in shared memory, and the barrier's
+// Of class tensor: maps of each warp, two of every shape (tensor_maps.h).
+inline constexpr uint32_t maps_bytes = 2048;
+// Of class cluster: its barrier, and the two CTAs' places in shared addresses.
+inline constexpr uint32_t cluster_barrier_at = 0x2000, rank_shift = 24;
+// Of class surface: a row of the surface for each warp, two of them.
+inline constexpr uint32_t surface_row_bytes = 1024;
+
+// What the frame reads before a slot: its number, and what the word there wants of its operands. While the slot is executed
+// UR16, R24, R32 and R8 are (x & mask) * scale + base of the x that the state has, and UR17 is x + ur.more; of class tensor UR4
+// is x + ur.base.
+struct Choice {
+  struct Operand {
+    uint32_t base = 0, scale = 1, mask = ~0u, more = 0;
+  };
+  uint32_t slot = 0, none[3] = {};
+  Operand ur, r24, r32, r8;
+};
+
 inline constexpr uint32_t parameter_bytes = 1024, parameter_constants = 64;  // constants behind the pointers
+// At the end of them, of the code's address (JMP) and of handles (objects.h).
+inline constexpr uint32_t parameter_target = parameter_bytes - 16, parameter_handles = parameter_bytes - 144;
 std::vector<std::byte> parameters();
 
 std::vector<WarpState> input_states(Class c);  // `warps` of them

@@ -2,7 +2,9 @@
 //   values list                  forms and words, and what is not checked, with reasons
 //   values frame STEP [CLASS]    every STEP-th word through the frame on the interpreter, against its direct execution; of
 //                                words that only the frame executes: what they write and read
-//   values measure FOLDER all|new SECONDS PROCESSES   words on the GPU, results into FOLDER; new: those not in h200.txt
+//   values measure FOLDER all|new SECONDS PROCESSES [CLASS...]   words on the GPU, of these classes or of all, results into
+//                                FOLDER; new: those not in h200.txt
+//   values effects FILE          of rows like those of h200.txt: what each writes and reads, and where that is not what the table says
 //   values replay                the recorded words on the interpreter
 //   values compare FOLDER        differences between kept results and the interpreter
 #include <fmt/format.h>
@@ -87,8 +89,12 @@ int frame(unsigned step, const std::string& only) {
   return other == 0 ? 0 : 1;
 }
 
-int measure(const std::filesystem::path& folder, bool all, double seconds, unsigned processes) {
+int measure(const std::filesystem::path& folder, bool all, double seconds, unsigned processes,
+            const std::vector<std::string>& of_classes) {
   std::vector<Word> words = word_list().words;
+  std::erase_if(words, [&](const Word& w) {
+    return !of_classes.empty() && std::find(of_classes.begin(), of_classes.end(), name(w.cls)) == of_classes.end();
+  });
   std::map<std::pair<uint16_t, Class>, unsigned> seen;
   if (!all) {
     const auto recorded = parse_recorded(recorded_results());
@@ -123,6 +129,25 @@ int measure(const std::filesystem::path& folder, bool all, double seconds, unsig
   }
   fmt::print("{} words: {} measured, {} faults, {} not reached\n", words.size(), count[1], count[2],
              count[0]);
+  return 0;
+}
+
+int effects(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  const auto rows = parse_recorded(std::string(std::istreambuf_iterator<char>(in), {}));
+  if (!rows) return fail(rows.error());
+  for (const RecordedWord& r : *rows) {
+    const Outcome& o = r.outcome;
+    fmt::print("{:016x} {:016x} [{}] {} {:#x}: ", r.word.inst.lo, r.word.inst.hi, name(r.word.cls), text(r.word),
+               sass::opcode13(r.word.inst));
+    if (o.kind == Outcome::Kind::fault) {
+      fmt::print("{}\n", o.why);
+      continue;
+    }
+    const std::string odd = contradiction(r.word, o.measured), unseen = not_seen(r.word, o.measured);
+    fmt::print("writes {} reads {}{}{}{}{}\n", text(o.measured.changed), text(o.measured.moved), odd.empty() ? "" : "; BUT ", odd,
+               unseen.empty() ? "" : "; ", unseen);
+  }
   return 0;
 }
 
@@ -218,8 +243,9 @@ int main(int argc, char** argv) {
   if (a.size() == 1 && a[0] == "list") return list();
   if (a.size() >= 2 && a[0] == "frame")
     return frame(static_cast<unsigned>(std::stoul(a[1])), a.size() > 2 ? a[2] : "");
-  if (a.size() == 5 && a[0] == "measure")
-    return measure(a[1], a[2] == "all", std::stod(a[3]), static_cast<unsigned>(std::stoul(a[4])));
+  if (a.size() >= 5 && a[0] == "measure")
+    return measure(a[1], a[2] == "all", std::stod(a[3]), static_cast<unsigned>(std::stoul(a[4])), {a.begin() + 5, a.end()});
+  if (a.size() == 2 && a[0] == "effects") return effects(a[1]);
   if (a.size() >= 2 && a[0] == "compare")
     return compare(a[1], a.size() > 2 ? a[2] : "", a.size() > 3 ? std::stoul(a[3]) : 0);
   if (a.size() == 1 && a[0] == "replay") {

@@ -72,6 +72,20 @@ TEST(Values, FrameAgreesWithDirectExecution) {
   EXPECT_EQ(tried.size(), 9u);
 }
 
+// What the frame does around a slot is undone behind it: a word that does nothing changes nothing (of classes that direct
+// execution has not). Not class surface, whose frame stores to a surface.
+TEST(Values, FramesLeaveNothingBehind) {
+  const auto backend = replay::make_interp_backend();
+  Runner runner(*backend);
+  for (unsigned c = 0; c < classes; ++c) {
+    const auto cls = static_cast<Class>(c);
+    if (!is_framed(cls) || cls == Class::surface) continue;
+    const DirectResult r = run_framed(runner, {{0x7918, 0}, cls});
+    ASSERT_EQ(r.refused, "") << name(cls);
+    EXPECT_EQ(text(evaluate(Runner::inputs(cls), r.states).changed), "-") << name(cls);
+  }
+}
+
 // What the frame adds for control flow: which lanes come to the pad, and which end.
 TEST(Values, PathsAreSeen) {
   const auto backend = replay::make_interp_backend();

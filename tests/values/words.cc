@@ -13,6 +13,7 @@
 #include "instrument/sass/print.h"
 #include "tests/values/own_words.h"
 #include "tests/values/resources.h"
+#include "tests/values/texture_words.h"
 
 namespace xtrace::values {
 namespace {
@@ -75,13 +76,7 @@ bool is_low_access(const Form& f, const RawInst& w) {
 
 // Empty when the form can be executed alone. Forms of own_words() are not asked.
 std::string why_not(const Form& f) {
-  const std::string_view m = f.mnemonic;
-  if (m == "JMP" || m == "CALL") return "an absolute target in the word or a constant: known only when the code is loaded";
-  if (m.starts_with("UTMA")) return "needs a tensor map";
-  if (f.space() == MemSpace::texture || f.space() == MemSpace::surface) return "needs a texture or a surface";
-  if (m == "LDGMC") return "needs a multicast object of several GPUs";
-  if (in(m, {"USETSHMSZ", "USETMAXREG"})) return "changes what the CTA holds of the SM";
-  if (in(m, {"BRA", "UBLKRED"})) return "tests/oracle has no word of it";
+  if (f.mnemonic == "LDGMC") return "needs a multicast object of several GPUs";
   return {};
 }
 
@@ -90,8 +85,14 @@ std::string why_not_word(const Form& f, const RawInst& w) {
   const std::string t = sass::print(sm90(), w, 0);
   const auto says = [&](std::string_view part) { return t.find(part) != std::string::npos; };
   const bool atomic = f.kind() == sass::MemKind::atomic || f.kind() == sass::MemKind::reduction;
-  if (atomic && is_global_access(f) && (says(".CONSTANT") || says(".S64") || says("ADD.EF.128") || says("INC.EF.128")))
+  if (atomic && is_global_access(f) && (says(".CONSTANT") || says(".S64") || says("ADD.EF.128") || says("INC.EF.128") || says("ADD.128")))
     return "an atomic of a type or an order that there is not: an illegal instruction";
+  const bool extreme = says(".MAX") || says(".MIN"), counts = says(".INC") || says(".DEC");
+  if (atomic && ((extreme && (says("F32") || says("F64"))) || (counts && (says(".S32") || says(".64")))))
+    return "an atomic of a type that its operation does not have: an illegal instruction";
+  if (!atomic && is_global_access(f) && says(".CONSTANT.")) return "a constant access of some scope: an illegal instruction";
+  if (says("HGMMA") && ((says(".F16.") && (says("TF32") || says("BF16"))) || says("x16.F32.TF32") || says("x8.F")))
+    return "a shape of HGMMA that its types do not have: an illegal instruction";
   if (says(".U32.RELU") || says(".U16x2.RELU") || (says("F2IP.U8") && says("RELU")))
     return "RELU of an unsigned value: an illegal instruction";
   if (says("CCTL.C.") || says("CCTL.I.")) return "CCTL of the constant or instruction cache: an illegal instruction";
@@ -114,6 +115,8 @@ Class class_of(const Form& f, const RawInst& w) {
       return (sass::opcode13(w) & 0x1000) != 0 && !has_descriptor(w) ? Class::local_uniform : Class::local;
     case MemSpace::constant:
       return Class::constant;
+    case MemSpace::texture:
+      return Class::texture;
     case MemSpace::global:
     case MemSpace::generic:
       break;
@@ -207,6 +210,7 @@ class Mover {
       case SlotKind::gpr:
         return gpr(s.low, s);
       case SlotKind::ur:
+        if (s.rule == WidthRule::u120) return true;  // not of sm_90
         if (s.rule == WidthRule::desc && has_descriptor(w_))
           put(w_, s.low + 5u, s.low, descriptor_ur);
         else
@@ -270,6 +274,10 @@ class Mover {
       case Class::copy:
       case Class::control:
       case Class::group:
+      case Class::texture:
+      case Class::surface:
+      case Class::tensor:
+      case Class::cluster:
         return;
       case Class::handle:
         if (op == 0x1ab9 || op == 0x1582) put(w_, 58, 54, 0), put(w_, 53, 38, immediate_offset);
@@ -329,8 +337,17 @@ bool reads_the_machine(const RawInst& w) {
   if (sass::print(sm90(), w, 0).find(".CAST") != std::string::npos) return true;
   // .TRYWAIT may wait; and loads behind SYNCS saw the older barrier in part of the warps. [measured H200]
   if (f->mnemonic.starts_with("SYNCS")) return true;
+  // Drops lines of the L2: what memory holds then is not defined.
+  if (sass::print(sm90(), w, 0).find("CCTL.RML2") != std::string::npos) return true;
   return in(f->mnemonic, {"S2R", "S2UR", "CS2R", "LEPC", "ULEPC", "QSPC", "ELECT"});
 }
+
+bool needs_code_address(const RawInst& w) {
+  const uint16_t op = sass::opcode13(w);
+  return op == 0x94a || op == 0xb4a || op == 0x943 || op == 0xb43;
+}
+
+bool values_are_compared(const Word& w) { return !has_objects(w.cls) && !reads_the_machine(w.inst); }
 
 std::string text(const Word& w) { return sass::print(sm90(), w.inst, 0); }
 
@@ -405,7 +422,8 @@ WordList word_list() {
       add(f, m.word(), c);
     }
   }
-  for (const Word& w : own_words()) add(sass::find_form(sm90(), w.inst), w.inst, w.cls);
+  for (const auto& own_list : {own_words(), texture_words()})
+    for (const Word& w : own_list) add(sass::find_form(sm90(), w.inst), w.inst, w.cls);
   for (const Form& f : sass::all_forms()) {
     if ((f.archs & sass::g90) == 0) continue;
     for (const uint16_t opcode : f.opcodes) {

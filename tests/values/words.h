@@ -34,6 +34,10 @@ WordList word_list();
 // True for instructions whose result is a matter of machine, place or time and not of their operands: their
 // effects are checked, their values are not.
 bool reads_the_machine(const sass::RawInst& w);
+// False for these, and for accesses of textures and surfaces, whose results are a matter of filters and of what was stored before.
+bool values_are_compared(const Word& w);
+// True for an absolute target, which is known when the code is loaded.
+bool needs_code_address(const sass::RawInst& w);
 
 std::string text(const Word& w);                // SASS, without control bits
 std::string form_name(const sass::RawInst& w);  // "FADD 0x221"

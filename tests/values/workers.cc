@@ -173,8 +173,11 @@ int work(const WorkOptions& o, const std::vector<Word>& words) {
     if (i != before.open && before.outcomes[i].kind == Outcome::Kind::not_reached) todo.push_back(i);
   for (size_t first = 0, end = 0; first < todo.size(); first = end) {
     std::vector<Word> group;
-    while (end < todo.size() && group.size() < Frame::slots && words[todo[end]].cls == words[todo[first]].cls)
+    const auto alone = [&](size_t k) { return needs_code_address(words[todo[k]].inst); };
+    do
       group.push_back(words[todo[end++]]);
+    while (end < todo.size() && group.size() < Frame::slots && words[todo[end]].cls == words[todo[first]].cls && !alone(first) &&
+           !alone(end));
     if (const Status s = runner.load(group); !s) {
       running.clear();
       for (size_t slot = 0; slot < group.size(); ++slot)
