@@ -134,7 +134,7 @@ class Run {
   Status count_once(ByteView cubin, DevPtr buffer, const instrument::SlotPlan& counters, Counts& counts) {
     const auto blocks = static_cast<uint32_t>(s_.blocks().size());
     XT_TRY_STATUS(backend_.fill(buffer, counters.total_bytes, 0));
-    XT_TRY_STATUS(r_.replay(cubin));
+    if (Status done = r_.replay(cubin); !done) return tl::make_unexpected(std::move(done).error().in("in the counting replay"));
     XT_TRY(const Bytes bytes, backend_.read(buffer, counters.total_bytes));
     const uint64_t at = counters.layout.counters - counters.layout.headers;
     const bool first = counts.blocks.empty();
@@ -202,7 +202,7 @@ class Run {
     end_ = buffer_.value + slots.total_bytes;
     if (slots.layout.table != 0) XT_TRY_STATUS(backend_.write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries))));
     XT_TRY(const instrument::Spliced spliced, s_.splice(p, slots.layout));
-    XT_TRY_STATUS(r_.replay(spliced.cubin));
+    if (Status done = r_.replay(spliced.cubin); !done) return tl::make_unexpected(std::move(done).error().in("in the traced replay"));
     Found found(r_.warps(), points_probe_ ? points_.size() : p_.probe == ProbeKind::pair ? 1 : s_.blocks().size());
     XT_TRY(const trace::DecodeSummary summary, decode(spliced, slots, wraps, varies ? std::vector<uint32_t>() : counts.bytes, found));
     if (!summary.losses.none()) return internal("records were lost: {}", first_loss(summary.losses));

@@ -20,14 +20,15 @@ Result<Machine> Machine::make(bool gpu) {
 
 namespace {
 
+bool asks_for_groups(const instrument::Splicer& splicer, uint32_t pc) { return splicer.text(OrigPc{pc}).find("BRA.DIV") != std::string::npos; }
+
 // Blocks on one side alone of a BRA.DIV, which asks whether the lanes have come together: which side they take follows from their groups.
 // On an H200 lanes that wait at a BSYNC go on without one that yields in a loop; on the interpreter they wait for it.
 std::vector<bool> sides_by_groups(const instrument::Splicer& splicer) {
   const auto& blocks = splicer.blocks();
   std::vector<bool> found(blocks.size(), false);
   for (uint32_t from = 0; from < blocks.size(); ++from) {
-    const uint32_t last = blocks[from].first_pc + 16 * (blocks[from].instructions - 1);
-    if (splicer.text(OrigPc{last}).find("BRA.DIV") == std::string::npos) continue;
+    if (!asks_for_groups(splicer, blocks[from].first_pc + 16 * (blocks[from].instructions - 1))) continue;
     std::vector<uint32_t> sides(blocks.size(), 0);   // from which of the successors a block is reached
     for (uint32_t side = 0; side < blocks[from].successors.size(); ++side) {
       std::vector<uint32_t> open{blocks[from].successors[side]};
@@ -81,6 +82,13 @@ Result<std::unique_ptr<Recording>> Recording::open(const std::string& kernel, Ma
   XT_TRY(r->clean_, replay::clean_replays(*machine.gpu, r->launch_, clean, 3, false));
   if (!r->clean_->matches_recorded_after) return internal("on the GPU the output of {} differs from what was recorded", kernel);
   return r;
+}
+
+std::optional<Expected> Recording::at(uint32_t warp, uint32_t block, uint32_t pc, bool behind) const {
+  const bool differ = groups_differ(warp);
+  const bool chosen = differ && (by_groups_[block] || (behind && asks_for_groups(*splicer_, pc)));
+  if (waiting(block) || chosen) return std::nullopt;
+  return witness_->at(warp, pc, behind, differ);
 }
 
 Recording::~Recording() {

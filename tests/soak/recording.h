@@ -41,10 +41,7 @@ class Recording {
   bool groups_differ(uint32_t warp) const { return on_hardware() && (waits_ || witness_->parted(warp)); }
   bool by_groups(uint32_t block) const { return by_groups_[block]; }
   // What a warp must show at an instruction, on this machine; nothing where that differs each time, or follows from the groups.
-  std::optional<Expected> at(uint32_t warp, uint32_t block, uint32_t pc, bool behind = false) const {
-    if (waiting(block) || (by_groups_[block] && groups_differ(warp))) return std::nullopt;
-    return witness_->at(warp, pc, behind, groups_differ(warp));
-  }
+  std::optional<Expected> at(uint32_t warp, uint32_t block, uint32_t pc, bool behind = false) const;
 
   // From restored memory; every byte afterwards must be the recorded one, on hardware but for those in which clean replays differ
   // among themselves (float atomics). A run that does not complete is a device error.
