@@ -35,7 +35,7 @@ Shares error_bars(const IntervalFidelity& f) {
   return shares(f, [](const IntervalRow& r) { return r.error; });
 }
 Shares of_table(const IntervalFidelity& f) {
-  return shares(f, [](const IntervalRow& r) { return std::abs(r.measured - r.cycles); });
+  return shares(f, [](const IntervalRow& r) { return r.measured ? std::abs(*r.measured - r.cycles) : -1.0; });
 }
 Shares of_dense(const IntervalFidelity& f) {
   return shares(f, [](const IntervalRow& r) { return r.dense ? std::abs(*r.dense - r.cycles) : -1.0; });
@@ -44,12 +44,32 @@ size_t converged(const IntervalFidelity& f) {
   return static_cast<size_t>(std::count_if(f.rows.begin(), f.rows.end(), [](const IntervalRow& r) { return r.converged; }));
 }
 
+Convergence convergence(const IntervalFidelity& f) {
+  constexpr double long_ones = 20;
+  Convergence c;
+  for (const IntervalRow& r : f.rows) {
+    c.of += r.cycles >= long_ones;
+    c.converged += r.cycles >= long_ones && r.converged;
+  }
+  return c;
+}
+std::optional<double> dense_sum(const IntervalFidelity& f) {
+  double sum = 0;
+  for (const IntervalRow& r : f.rows) {
+    if (!r.dense) return std::nullopt;
+    sum += *r.dense * r.executions;
+  }
+  return f.rows.empty() ? std::nullopt : std::optional(sum);
+}
+
 std::string text_of(const IntervalFidelity& f) {
-  std::string s = fmt::format("{} sites, {} converged; within 2/5/10 % of undisturbed: error bars {}, table {}", f.rows.size(),
-                              converged(f), percent(error_bars(f)), percent(of_table(f)));
+  const Convergence c = convergence(f);
+  std::string s = fmt::format("{} sites, {} converged ({} of {} of 20 cycles and more); within 2/5/10 % of undisturbed: error bars {}, table {}",
+                              f.rows.size(), converged(f), c.converged, c.of, percent(error_bars(f)), percent(of_table(f)));
   if (const Shares dense = of_dense(f); dense.of != 0) s += fmt::format(", dense trace {}", percent(dense));
   if (f.lifetime_cycles > 0)
-    s += fmt::format("; intervals of a warp add up to {:.3f} of its lifetime", f.sum_cycles / f.lifetime_cycles);
+    s += fmt::format("; intervals of a warp add up to {:.3f} of its lifetime, median {:.3f}", f.sum_cycles / f.lifetime_cycles,
+                     f.median_warp);
   return s;
 }
 

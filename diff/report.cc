@@ -118,15 +118,23 @@ Json json_of(const IntervalFidelity& f) {
                     {"cycles", r.cycles},
                     {"error", r.error},
                     {"converged", r.converged},
-                    {"measured", r.measured},
-                    {"dense", r.dense ? Json(*r.dense) : Json(nullptr)}});
+                    {"measured", r.measured ? Json(*r.measured) : Json(nullptr)},
+                    {"dense", r.dense ? Json(*r.dense) : Json(nullptr)},
+                    {"executions", r.executions}});
+  const Convergence c = convergence(f);
+  const auto dense_cycles = dense_sum(f);
   const bool sums = f.lifetime_cycles > 0;
   return {{"sites", rows},
           {"error_bars", json_of(error_bars(f))},
           {"table", json_of(of_table(f))},
           {"dense", json_of(of_dense(f))},
           {"sum_cycles", sums ? Json(f.sum_cycles) : Json(nullptr)},
-          {"lifetime_cycles", sums ? Json(f.lifetime_cycles) : Json(nullptr)}};
+          {"lifetime_cycles", sums ? Json(f.lifetime_cycles) : Json(nullptr)},
+          {"median_warp", sums ? Json(f.median_warp) : Json(nullptr)},
+          {"dense_sum_cycles", sums && dense_cycles ? Json(*dense_cycles) : Json(nullptr)},
+          {"long", {{"of", c.of}, {"converged", c.converged}}},
+          {"inserted_cycles", f.inserted_cycles},
+          {"seconds", f.seconds}};
 }
 
 Json json_of(const ConfigReport& c) {

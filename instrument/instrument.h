@@ -46,9 +46,17 @@ struct Sites {
   uint32_t one_in = 1, part = 0, nth = 1;
 };
 
+// What the two clocks of `pair` stand around.
+enum class Around : uint8_t {
+  instruction,   // the site
+  body,          // from in front of the site, which begins a block, to in front of the block's last instruction
+  block,         // likewise, to the block that the warp executes next, or to in front of an EXIT
+  kernel,        // from in front of the site, the kernel's first instruction, to in front of each EXIT
+};
+
 struct Plan {
   ProbeKind probe = ProbeKind::none;
-  std::vector<OrigPc> pair_sites{};    // pair probe only; usually one
+  std::vector<OrigPc> pair_sites{};    // pair probe only: one
   uint32_t one_in = 1, seed = 0;       // cta sampling
   // Blocks that no counting replay saw with a lane missing (by block; empty: none). Their records in plain slots are
   // shorter and hold no mask.
@@ -58,6 +66,7 @@ struct Plan {
   // `count`: the probe whose bytes are the third sum of a warp's header: mem or a point probe.
   ProbeKind counted = ProbeKind::mem;
   wire::Selection select{};            // of what cta sampling leaves
+  Around around = Around::instruction; // pair probe only; what lasts longer leaves a pair of clocks where it ends
   bool samples() const { return one_in > 1 || !select.empty(); }
 };
 
@@ -74,6 +83,12 @@ struct Spliced {
   wire::AddressMap map;
   SpliceReport report;
   SpliceClaims claims;                 // what the verifier was told; it has passed
+};
+
+// Cycles for which a warp issues nothing in front of an instruction, more than without.
+struct Delay {
+  OrigPc at;
+  uint32_t cycles = 0;
 };
 
 // One kernel, read and analysed once, to be spliced in many ways. Copyable handle; immutable.
@@ -128,6 +143,8 @@ class Splicer {
 
   // The result has passed verify_splice. With ProbeKind::none it is the input, byte for byte.
   Result<Spliced> splice(const Plan& plan, const wire::SlotLayout& layout) const;
+  // The kernel without probes, slower by NOPs: for whoever tests that a slowdown is seen. It has passed verify_splice, too.
+  Result<Spliced> delayed(const std::vector<Delay>& delays) const;
 
  private:
   struct Impl;

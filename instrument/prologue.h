@@ -30,6 +30,9 @@ struct HeldHead {
   uint32_t record_bytes = 0;   // of that record: the cursor starts behind it
 };
 
+// R2UR, and what its result needs beyond the stall: where it has variable latency, a wait for it on scoreboard `sb`.
+void to_uniform(const sass::Arch& arch, Sequence& seq, sass::enc::Ureg to, sass::enc::Gpr from, unsigned stall, uint8_t sb);
+
 // Plain slots of one size inside one 4 GiB window, all CTAs traced: few instructions, and they can be spread.
 bool has_light_prologue(const Plan& plan, const wire::SlotLayout& layout);
 

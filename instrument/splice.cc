@@ -226,7 +226,43 @@ struct Splicer::Impl {
   Scope scope(const Splicer& s) const {
     return {shape, s.places_, s.counted_->lanes, *s.asked_, s.counted_->whole, s.sites_};
   }
+  Spliced original() const;
+  Status put_together(const Insertions& insertions, Prologue prologue, size_t bodies, Spliced& out) const;
 };
+
+// Map and report of the input, without its bytes.
+Spliced Splicer::Impl::original() const {
+  Spliced out;
+  out.map = map;
+  out.report.original_registers = out.report.new_registers = info.register_count;
+  out.report.original_code_bytes = out.report.new_code_bytes = code.bytes();
+  return out;
+}
+
+// Code with insertions, behind a prologue: cubin, map, claims, and the sizes in the report.
+Status Splicer::Impl::put_together(const Insertions& insertions, Prologue prologue, size_t bodies, Spliced& out) const {
+  cubin::Image edited = image;
+  const auto bank = info.constant_sections.find(2);
+  const auto bank_bytes =
+      bank == info.constant_sections.end() ? 0 : static_cast<uint32_t>(edited.sections()[bank->second].data.size());
+  const auto tables = reserve_tables(code, bank_bytes, bodies);
+  XT_TRY(const Layout spliced, build(code, insertions, std::move(prologue), tables));
+  out.report.new_code_bytes = spliced.bytes();
+  for (const Sequence& s : insertions.before) out.report.sites += !s.empty();
+  for (const Sequence& s : insertions.after) out.report.sites += !s.empty();
+  if (!code.jump_tables.empty()) write_tables(edited, bank->second, code, spliced, tables);
+  Bytes text;
+  text.reserve(spliced.bytes());
+  for (const sass::RawInst& w : spliced.words) append(text, w);
+  edited.set_section_data(info.text_section, std::move(text));
+  XT_TRY_STATUS(write_metadata(edited, info, code, spliced, out.report));
+  XT_TRY(out.cubin, edited.write());
+  out.map.original_of_new.assign(spliced.words.size(), wire::AddressMap::inserted);
+  for (const Body& b : spliced.bodies)
+    std::copy(b.original.begin(), b.original.end(), out.map.original_of_new.begin() + b.base / sass::inst_bytes);
+  out.claims = claims_of(code, insertions, out.map, spliced.bodies[0].base / sass::inst_bytes);
+  return {};
+}
 
 Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const LaunchShape& shape) {
   XT_TRY(cubin::Image image, cubin::Image::parse(bytes));
@@ -362,16 +398,13 @@ std::vector<Splicer::NotCovered> Splicer::not_covered() const {
 }
 
 Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout) const {
-  const auto& [cubin, shape, original_image, info, code, blocks, liveness, map] = *impl_;
-  Spliced out;
-  out.map = map;
+  const auto& [cubin, shape, image, info, code, blocks, liveness, map] = *impl_;
+  Spliced out = impl_->original();
   out.map.layout = layout;
   out.map.layout.warps_per_cta = warps_per_cta();
   out.map.layout.one_in = plan.one_in;
   out.map.layout.seed = plan.seed;
   out.map.layout.select = plan.select;
-  out.report.original_registers = out.report.new_registers = info.register_count;
-  out.report.original_code_bytes = out.report.new_code_bytes = code.bytes();
   if (plan.probe == ProbeKind::none) {
     out.cubin = cubin;
     return out;
@@ -402,32 +435,9 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   if (plan.probe != ProbeKind::count) choose_read_barriers(code, scratch.shared_scoreboards(), insertions);
   add_waits(code, insertions, prologue.words);
 
-  cubin::Image image = original_image;
-  const size_t bodies = plan.samples() ? 2 : 1;
-  const auto bank = info.constant_sections.find(2);
-  const auto bank_bytes = bank == info.constant_sections.end()
-                              ? 0
-                              : static_cast<uint32_t>(image.sections()[bank->second].data.size());
-  const auto tables = reserve_tables(code, bank_bytes, bodies);
-  XT_TRY(const Layout spliced, build(code, insertions, std::move(prologue), tables));
-
   out.report.new_registers = scratch.register_count();
   out.report.fresh_registers = scratch.fresh_registers();
-  out.report.new_code_bytes = spliced.bytes();
-  for (const Sequence& s : insertions.before) out.report.sites += !s.empty();
-  for (const Sequence& s : insertions.after) out.report.sites += !s.empty();
-  if (!code.jump_tables.empty()) write_tables(image, bank->second, code, spliced, tables);
-  Bytes text;
-  text.reserve(spliced.bytes());
-  for (const sass::RawInst& w : spliced.words) append(text, w);
-  image.set_section_data(info.text_section, std::move(text));
-  XT_TRY_STATUS(write_metadata(image, info, code, spliced, out.report));
-  XT_TRY(out.cubin, image.write());
-
-  out.map.original_of_new.assign(spliced.words.size(), wire::AddressMap::inserted);
-  for (const Body& b : spliced.bodies)
-    std::copy(b.original.begin(), b.original.end(), out.map.original_of_new.begin() + b.base / sass::inst_bytes);
-  out.claims = claims_of(code, insertions, out.map, spliced.bodies[0].base / sass::inst_bytes);
+  XT_TRY_STATUS(impl_->put_together(insertions, std::move(prologue), plan.samples() ? 2 : 1, out));
   if (plan.probe == ProbeKind::mem) {
     out.claims.records_addresses = true;
     out.claims.memory_high_is_known = shape.memory_high.has_value();
@@ -444,6 +454,21 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   out.claims.points = out.map.points;
   out.claims.nth = scope.sites.nth;
   XT_TRY_STATUS(check(cubin, out, info.name));
+  return out;
+}
+
+Result<Spliced> Splicer::delayed(const std::vector<Delay>& delays) const {
+  const Code& code = impl_->code;
+  Insertions insertions(code.insts.size());
+  for (const Delay& d : delays) {
+    const InstIndex i = code.index(d.at.value);
+    if (d.at.value % sass::inst_bytes != 0 || i >= code.insts.size() || !code.reachable[i])
+      return bad_input("no reachable instruction at {:#x} of kernel {}", d.at.value, code.kernel);
+    if (d.cycles != 0) put(insertions.before[i], sass::enc::for_arch(*code.arch, sass::enc::nop()), {.stall = d.cycles});
+  }
+  Spliced out = impl_->original();
+  XT_TRY_STATUS(impl_->put_together(insertions, {}, 1, out));
+  XT_TRY_STATUS(check(impl_->cubin, out, impl_->info.name));
   return out;
 }
 

@@ -3,6 +3,10 @@
 //   plain site    clock, instruction, clock, then one record { word0, mask, before, after } behind it
 //   edge site     the instruction ends a block: one record with a clock in front of it, one at the head of each block
 //                 that may follow; whoever else enters such a block writes a record that the decoder drops
+//   stretch       of a block or the kernel: the first clock waits in a uniform register for the second, and one record of both
+//                 stands wherever the stretch may end; who comes there without having begun one leaves no_begin as the first
+#include <algorithm>
+
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
@@ -88,21 +92,24 @@ Status plain_site(ProbeContext& c, uint32_t site, InstIndex i) {
   return {};
 }
 
-// One record with one clock; gives the cycles between the clock and the end of the sequence.
+// One record with one clock, of a begin as late as can be, of an end as early; gives the cycles between the clock and the end
+// of the sequence.
 Status edge_record(ProbeContext& c, wire::RecordKind kind, uint32_t site, InstIndex i, unsigned& overhead) {
   const auto h = c.scratch.try_holder(i, i, {Shape::quad, Shape::two_pairs, Shape::pair, Shape::single}, std::nullopt);
   if (!h) return no_registers(c, i);
   const uint32_t word0 = wire::word0(kind, site);
   const bool whole = h->shape == Shape::quad || h->shape == Shape::two_pairs;
   Sequence seq;
+  const bool ends = kind == wire::RecordKind::edge_end;
+  if (whole && ends) put(seq, enc::cs2r64(h->r(2), enc::sr_clock_lo));
   bump_cursor(c, seq, wire::chunk_bytes);
   if (whole) {
     put(seq, enc::mov_imm(h->r(0), word0));
-    put(seq, enc::vote_any_active(h->r(1)));
+    put(seq, enc::vote_any_active(h->r(1)), {.stall = ends ? vector_to_memory : 1});
   }
   const unsigned before_clock = least_cycles(seq);
   if (whole) {
-    put(seq, enc::cs2r64(h->r(2), enc::sr_clock_lo), {.stall = vector_to_memory});
+    if (!ends) put(seq, enc::cs2r64(h->r(2), enc::sr_clock_lo), {.stall = vector_to_memory});
     store_words(c, seq, *h, 4, 0);
   } else if (h->shape == Shape::pair) {
     put(seq, enc::cs2r64(h->r(0), enc::sr_clock_lo), {.stall = vector_to_memory});
@@ -123,6 +130,145 @@ Status edge_record(ProbeContext& c, wire::RecordKind kind, uint32_t site, InstIn
   return {};
 }
 
+// A stretch: where it begins, where it may end, and the register that holds the first clock meanwhile.
+class Stretch {
+ public:
+  Stretch(ProbeContext& c, uint32_t site, InstIndex first) : c_(c), site_(site), first_(first) {}
+
+  // In front of these instructions. In front of an EXIT it may go on, for lanes that do not leave: of records that begin alike
+  // the last one counts.
+  Status ends_at(const std::vector<InstIndex>& places) {
+    short_ = c_.layout.headless && c_.full(c_.blocks.block_of[first_]);
+    for (InstIndex i : places) short_ = short_ && c_.full(c_.blocks.block_of[i]) && c_.scratch.try_holder(i, i, {Shape::pair}, std::nullopt);
+    for (InstIndex i : places) XT_TRY_STATUS(end(i, c_.code.insts[i].fx.flow != sass::Flow::exit));
+    c_.map.layout.short_pairs = short_;
+    return {};
+  }
+
+  // Plans the clock in front of first_, and where it moves from a register to the uniform one: at or in front of `latest`, where
+  // there has been time.
+  Status begins_with(InstIndex latest, InstIndex end) {
+    const unsigned ready = std::max(clock_to_vector(*c_.code.arch), 1u);
+    to_ = first_;
+    for (unsigned passed = 1; to_ < latest && passed < ready; ++to_) passed += sass::get_control(c_.code.insts[to_].raw).stall;
+    holder_ = c_.scratch.try_holder(first_, to_, {Shape::single}, std::nullopt);
+    if (!holder_) holder_ = c_.scratch.try_holder(first_, to_ = first_, {Shape::single}, std::nullopt);
+    if (!holder_) return no_registers(c_, first_);
+    const unsigned passed = 1 + stall_cycles(c_.code, first_, to_);
+    lacks_ = ready > passed ? ready - passed : 0;
+    settled_ = 1 + stall_cycles(c_.code, to_, end);
+    return {};
+  }
+  // Gives the cycles that this adds to the stretch, the clock itself apart.
+  unsigned begin() {
+    Sequence clock, hold, move;
+    put(clock, enc::cs2r32(holder_->r(0), enc::sr_clock_lo), {.stall = to_ == first_ ? 1 + lacks_ : 1});
+    if (to_ != first_) put_pause(hold, lacks_);   // in front of the move
+    to_uniform(*c_.code.arch, move, c_.scratch.uniform().temp, holder_->r(0), 1, holder_->scoreboard);
+    append(first_, clock);
+    append(to_, hold);
+    append(to_, move);
+    return lacks_ + least_cycles(move);
+  }
+
+ private:
+  void append(InstIndex i, const Sequence& seq) {
+    Sequence& at = c_.out.before[i];
+    at.insert(at.end(), seq.begin(), seq.end());
+  }
+
+  Status end(InstIndex i, bool over) {
+    const enc::Ureg begun = c_.scratch.uniform().temp;
+    const auto h = short_ ? c_.scratch.try_holder(i, i, {Shape::pair}, std::nullopt)
+                          : c_.scratch.try_holder(i, i, {Shape::quad, Shape::two_pairs, Shape::pair, Shape::single}, std::nullopt);
+    if (!h) return no_registers(c_, i);
+    const uint32_t word0 = wire::word0(wire::RecordKind::pair, site_), bytes = short_ ? 8 : wire::chunk_bytes;
+    const bool whole = !short_ && (h->shape == Shape::quad || h->shape == Shape::two_pairs);
+    Sequence seq;
+    // What stands behind the clock lets the kernel's own results arrive unseen: it is as short as can be.
+    const unsigned settles = r2ur_to_use > settled_ ? r2ur_to_use - settled_ : 1;
+    const auto clock = [&](unsigned k) { put(seq, enc::cs2r32(h->r(k), enc::sr_clock_lo), {.stall = settles}); };
+    const auto first = [&](unsigned k) { put(seq, enc::mov_from_ur(h->r(k), begun), {.stall = vector_to_memory}); };
+    if (whole) {
+      clock(3);
+      put(seq, enc::mov_imm(h->r(0), word0));
+      put(seq, enc::vote_any_active(h->r(1)));
+      first(2);
+      store_words(c_, seq, *h, 4, 0);
+    } else if (h->shape == Shape::pair) {
+      clock(1);
+      first(0);
+      store_words(c_, seq, *h, 2, short_ ? 0 : 8);
+      if (!short_) store_header(c_, seq, *h, word0);
+    } else {
+      put(seq, enc::cs2r32(h->r(0), enc::sr_clock_lo), {.stall = std::max(settles, vector_to_memory)});
+      store_words(c_, seq, *h, 1, 12);
+      first(0);
+      store_words(c_, seq, *h, 1, 8);
+      store_header(c_, seq, *h, word0);
+    }
+    if (over) put(seq, enc::umov_imm(begun, wire::no_begin));
+    bump_address(c_, seq, bytes, 1 + 1 + vector_to_memory);   // an instruction, a clock, and its way to the store
+    append(i, seq);
+    return {};
+  }
+
+  ProbeContext& c_;
+  uint32_t site_;
+  InstIndex first_, to_ = 0;
+  std::optional<Holder> holder_;
+  unsigned lacks_ = 0, settled_ = 0;   // cycles: that the clock is late for its move; from the move to where the stretch may end
+  bool short_ = false;
+};
+
+// Where a warp may go on behind the block: what follows it, and where lanes part any other block with some of them.
+std::vector<InstIndex> behind_block(const ProbeContext& c, uint32_t block) {
+  std::vector<InstIndex> places;
+  const InstIndex last = c.blocks.blocks[block].last();
+  const bool all_lanes = block < c.plan.full_blocks.size() && c.plan.full_blocks[block];
+  for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
+    const auto& next = c.blocks.successors[block];
+    const bool follows = std::find(next.begin(), next.end(), b) != next.end();
+    const bool parted = !all_lanes && !(b < c.plan.full_blocks.size() && c.plan.full_blocks[b]) &&
+                        !(b < c.plan.executions.size() && c.plan.executions[b] == 0);
+    if (follows || parted) places.push_back(c.blocks.blocks[b].first);
+  }
+  if (c.code.insts[last].fx.flow == sass::Flow::exit && std::find(places.begin(), places.end(), last) == places.end())
+    places.push_back(last);
+  return places;
+}
+
+Status insert_stretch(ProbeContext& c, uint32_t site, InstIndex i, wire::Site& info) {
+  if (c.layout.wraps) return unsupported("stretches are measured in plain slots only");   // others use all uniform registers
+  const uint32_t number = c.blocks.block_of[i];
+  const ProbeBlock& block = c.blocks.blocks[number];
+  const bool kernel = c.plan.around == Around::kernel;
+  if (i != (kernel ? 0 : block.first)) return bad_input("{} begins no {}", where(c.code, i), kernel ? "kernel" : "block");
+  if (!c.blocks.runs_once(0)) return unsupported("the first instruction of kernel {} is jumped to", c.code.kernel);
+  Stretch stretch(c, site, i);
+  std::vector<InstIndex> places;
+  InstIndex latest = block.last();
+  if (kernel) {
+    for (const ProbeBlock& b : c.blocks.blocks)
+      if (c.code.insts[b.last()].fx.flow == sass::Flow::exit) places.push_back(b.last());
+    latest = i;
+  } else if (c.plan.around == Around::body) {
+    if (block.count < 2) return bad_input("the block at {} has one instruction", where(c.code, i));
+    places.push_back(block.last());
+  } else {
+    places = behind_block(c, number);
+  }
+  if (places.empty()) return unsupported("nothing follows {}", where(c.code, block.last()));
+  const bool ends_inside = std::find(places.begin(), places.end(), latest) != places.end();
+  if (ends_inside && latest > i) --latest;
+  if (!kernel) put(c.out.before[0], enc::umov_imm(c.scratch.uniform().temp, wire::no_begin), {.stall = uniform_to_vector});
+  XT_TRY_STATUS(stretch.begins_with(latest, block.last()));
+  XT_TRY_STATUS(stretch.ends_at(places));
+  info.overhead_cycles = stretch.begin();
+  info.least_cycles = 0;
+  return {};
+}
+
 }  // namespace
 
 Status insert_pair(ProbeContext& c) {
@@ -134,8 +280,10 @@ Status insert_pair(ProbeContext& c) {
     if (pc % sass::inst_bytes != 0 || i >= c.code.insts.size() || !c.code.reachable[i])
       return bad_input("no reachable instruction at {:#x} of kernel {}", pc, c.code.kernel);
     const sass::Effects& fx = c.code.insts[i].fx;
-    wire::Site info{pc, is_edge(fx), 0, sass::get_control(c.code.insts[i].raw).stall};
-    if (!info.edge) {
+    wire::Site info{pc, is_edge(fx) && c.plan.around == Around::instruction, 0, sass::get_control(c.code.insts[i].raw).stall};
+    if (c.plan.around != Around::instruction) {
+      XT_TRY_STATUS(insert_stretch(c, site, i, info));
+    } else if (!info.edge) {
       if (!short_site(c, i)) XT_TRY_STATUS(plain_site(c, site, i));
     } else {
       unsigned overhead = 0;

@@ -26,7 +26,7 @@
 //   block   { word0, mask, clock_lo, clock_hi }           clock read at the head of the block, or as near to it as
 //                                                         registers are free
 //   inst    { word0, mask, clock[0], clock[1] } { clock[2] ... clock[5] } ...   one 32-bit clock before each instruction
-//   pair    { word0, mask, clock before, clock after }
+//   pair    { word0, mask, clock before, clock after }     clock before = no_begin: not begun since the last such record
 //   edge    { word0, mask, clock_lo, clock_hi }            one half of a pair that spans a branch
 //   mem     { word0, mask, scalars ... } { 32 words } ...  one execution of a block that accesses memory, plain slots only.
 //                                                         In front scalars: what is one word for the warp (lanes whose guard
@@ -83,6 +83,8 @@ constexpr uint32_t word0(RecordKind kind, uint32_t index) {
 }
 constexpr RecordKind kind_of(uint32_t word0) { return static_cast<RecordKind>(word0 >> 28); }
 constexpr uint32_t index_of(uint32_t word0) { return word0 & index_mask; }
+
+constexpr uint32_t no_begin = 1;   // in the place of a clock of 32 bits
 
 struct Chunk {
   uint32_t word[4];

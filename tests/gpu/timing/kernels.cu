@@ -1,10 +1,5 @@
-// Kernels of gpu_timing_test. Compiled several times: work is EXTRA percent more than in the first.
+// Kernels of gpu_timing_test.
 #include <cstdint>
-
-#ifndef EXTRA
-#define EXTRA 0
-#endif
-__device__ constexpr int more(int n) { return n * (100 + EXTRA) / 100; }
 
 __device__ float chain_of(float x, int n) {
 #pragma unroll 1
@@ -18,12 +13,12 @@ __device__ float chain_of(float x, int n) {
 // Dependent arithmetic: 20 n instructions one after the other.
 extern "C" __global__ void chain(float* out, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  out[i] = chain_of(static_cast<float>(i), more(n));
+  out[i] = chain_of(static_cast<float>(i), n);
 }
 
 // Memory bandwidth.
 extern "C" __global__ void stream(const float4* in, float4* out, int n) {
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < more(n); i += gridDim.x * blockDim.x) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
     float4 v = in[i];
     v.x += 1;
     out[i] = v;
@@ -33,7 +28,7 @@ extern "C" __global__ void stream(const float4* in, float4* out, int n) {
 // In place: no launch may be repeated without restoring.
 extern "C" __global__ void in_place(float* data, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  data[i] = chain_of(data[i] + 1, more(n));
+  data[i] = chain_of(data[i] + 1, n);
 }
 
 // Every other launch takes longer; `state` is not restored.
@@ -95,36 +90,55 @@ __device__ unsigned long long clock_now() {
   return c;
 }
 
-// Stretches that the kernel times itself, with clocks of its own: dependent arithmetic, and chases through shared memory, the
-// L1, the L2; then a barrier. Straight code, so that each instruction has one interval.
-// `near` and `far` hold their own index plus one step, round and round.
-constexpr unsigned stretches = 5, near_words = 256;
-extern "C" __global__ void known(const unsigned* near, const unsigned* far, unsigned long long* out, unsigned) {
-  __shared__ unsigned ring[near_words];
-  for (unsigned i = threadIdx.x; i < near_words; i += blockDim.x) ring[i] = near[i];
+// Stretches that the kernel times itself, with clocks of its own: chains of links that depend on each other, each kind three times,
+// two short ones and a long one. What one link takes is what the long one takes longer than the second, over the number of links
+// that it has more: both begin behind a chain like themselves. Straight code, each link one instruction; then barriers for which
+// the first warp waits.
+// `near` and `far` hold addresses of their own words, round and round.
+#define TIMED(...)                    \
+  {                                   \
+    const unsigned long long t = clock_now(); \
+    __VA_ARGS__;                      \
+    *to++ = clock_now() - t;          \
+  }
+#define CHAIN(n, ...) TIMED(_Pragma("unroll") for (int i = 0; i < n; ++i) { __VA_ARGS__; })
+#define CHAINS(n, m, ...) CHAIN(n, __VA_ARGS__) CHAIN(n, __VA_ARGS__) CHAIN(m, __VA_ARGS__)
+extern "C" __global__ void known(const unsigned long long* near, const unsigned long long* far, unsigned long long* out, unsigned) {
+  constexpr unsigned ring_words = 256, barriers = 4;
+  __shared__ unsigned ring[ring_words];
+  const unsigned ring_at = static_cast<unsigned>(__cvta_generic_to_shared(ring));
+  for (unsigned i = threadIdx.x; i < ring_words; i += blockDim.x) ring[i] = ring_at + (i + 1) % ring_words * 4;
   __syncthreads();
-  unsigned long long t[stretches + 1];
-  float x = static_cast<float>(near[threadIdx.x & 31]);
-  unsigned s = near[0], l = near[1], g = blockIdx.x * 1024;
+  const unsigned warp = threadIdx.x / 32;
+  volatile unsigned long long* to = out + (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 64;
+  float x = static_cast<float>(threadIdx.x), y = x * 1e-9f;
+  double d = x;
+  unsigned a = threadIdx.x, b = threadIdx.x + 7, c = threadIdx.x, s = ring_at, h = threadIdx.x;
+  unsigned long long l = reinterpret_cast<unsigned long long>(near);
+  unsigned long long g = reinterpret_cast<unsigned long long>(far + blockIdx.x * 512);
 #pragma unroll
-  for (int i = 0; i < 8; ++i) l = near[l & (near_words - 1)];   // into the L1
-  t[0] = clock_now();
+  for (int i = 0; i < 16; ++i) asm volatile("ld.global.ca.u64 %0, [%0];" : "+l"(l));   // into the L1
+  // Ready before the first clock.
+  asm volatile("" : "+f"(x), "+f"(y), "+d"(d), "+r"(a), "+r"(b), "+r"(c), "+r"(s), "+r"(h), "+l"(l), "+l"(g));
+  CHAINS(8, 24, asm volatile("fma.rn.f32 %0, %0, 0f3F7FBE77, 0f3A83126F;" : "+f"(x)))
+  CHAINS(8, 24, asm volatile("mad.lo.u32 %0, %0, %1, %0;" : "+r"(a) : "r"(b)))
+  CHAINS(8, 24, asm volatile("lop3.b32 %0, %0, %1, %0, 0x3c;" : "+r"(c) : "r"(b)))
+  CHAINS(4, 12, asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(y)))
+  CHAINS(4, 12, asm volatile("fma.rn.f64 %0, %0, %0, %0;" : "+d"(d)))
+  CHAINS(4, 12, asm volatile("popc.b32 %0, %0;" : "+r"(b)))
+  CHAINS(4, 12, asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 31, 0xffffffff;" : "+r"(h)))
+  CHAINS(4, 12, asm volatile("ld.shared.u32 %0, [%0];" : "+r"(s)))
+  CHAINS(4, 12, asm volatile("ld.global.ca.u64 %0, [%0];" : "+l"(l)))
+  CHAINS(4, 12, asm volatile("ld.global.cg.u64 %0, [%0];" : "+l"(g)))
 #pragma unroll
-  for (int i = 0; i < 24; ++i) asm volatile("fma.rn.f32 %0, %0, 0f3F7FBE77, 0f3A83126F;" : "+f"(x));
-  t[1] = clock_now();
+  for (int r = 0; r < barriers; ++r) {
+    if (warp != 0) {
 #pragma unroll
-  for (int i = 0; i < 6; ++i) s = *const_cast<volatile unsigned*>(&ring[s]);
-  t[2] = clock_now();
-#pragma unroll
-  for (int i = 0; i < 6; ++i) asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(l) : "l"(near + l));
-  t[3] = clock_now();
-#pragma unroll
-  for (int i = 0; i < 6; ++i) asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(g) : "l"(far + g));
-  t[4] = clock_now();
-  __syncthreads();
-  t[5] = clock_now();
-  const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-  if (threadIdx.x % 32 == 0)
-    for (unsigned k = 0; k < stretches; ++k) out[warp * 8 + k] = t[k + 1] - t[k];
-  if (x == 0.125f) out[warp * 8 + 7] = s + l + g;   // keeps them alive
+      for (int i = 0; i < 100 * (r + 1); ++i) asm volatile("fma.rn.f32 %0, %0, 0f3F7FBE77, 0f3A83126F;" : "+f"(x));
+    }
+    TIMED(asm volatile("bar.sync 0;" ::: "memory");   // the warp is held a few cycles behind it
+          _Pragma("unroll") for (int i = 0; i < 4; ++i) asm volatile("fma.rn.f32 %0, %0, 0f3F7FBE77, 0f3A83126F;" : "+f"(x)))
+  }
+  // Keeps the chains alive.
+  if (x == 0.125f) *to = s + static_cast<unsigned>(l + g) + a + b + c + h + static_cast<unsigned>(d + y);
 }

@@ -1,6 +1,6 @@
 #include "tests/gpu/timing/launches.h"
 
-#include "tests/gpu/timing/cubins.h"
+#include "tests/gpu/timing/cubin.h"
 
 namespace xtrace::replay {
 namespace {
@@ -32,7 +32,7 @@ LaunchImage make(const char* kernel, uint32_t ctas, uint32_t threads, std::vecto
   launch.record.kernel = kernel;
   launch.record.grid = {ctas, 1, 1};
   launch.record.block = {threads, 1, 1};
-  const ByteView code = timing_cubin(0);
+  const ByteView code = timing_cubin();
   launch.code.assign(code.begin(), code.end());
   for (uint64_t bytes : regions) add_region(launch, bytes);
   set_params(launch, n);
@@ -40,6 +40,8 @@ LaunchImage make(const char* kernel, uint32_t ctas, uint32_t threads, std::vecto
 }
 
 }  // namespace
+
+unsigned known_warps(TimedLaunch which) { return known_ctas * (which == TimedLaunch::crowd ? 32 : 2); }
 
 LaunchImage timed_launch(TimedLaunch which) {
   constexpr uint64_t floats = 528 * 128 * 4;
@@ -52,20 +54,22 @@ LaunchImage timed_launch(TimedLaunch which) {
     case TimedLaunch::drifting: launch = make("drifting", 528, 128, {floats, 4096}, 400); break;
     case TimedLaunch::burn: launch = make("burn", 528, 256, {2 * floats}, 60'000); break;
     case TimedLaunch::known:
-      launch = make("known", known_ctas, 64, {1024, 4 << 18, known_warps * 64}, 0);
+    case TimedLaunch::crowd:
+      launch = make("known", known_ctas, 32 * known_warps(which) / known_ctas,
+                    {4096, 8 << 17, known_warps(which) * known_words * sizeof(uint64_t)}, 0);
       break;
     case TimedLaunch::ring:
       launch = make("ring", ring_ctas, 32, {4096, ring_hops * sizeof(Hop)}, ring_hops);
       launch.record.dynamic_shared_bytes = 200 << 10;   // one CTA an SM
       break;
   }
-  if (which == TimedLaunch::known) {
+  if (which == TimedLaunch::known || which == TimedLaunch::crowd) {
     const auto fill = [&](size_t region, uint32_t words, uint32_t step) {
-      auto* p = reinterpret_cast<uint32_t*>(launch.before[region].data());
-      for (uint32_t i = 0; i < words; ++i) p[i] = (i + step) % words;
+      auto* p = reinterpret_cast<uint64_t*>(launch.before[region].data());
+      for (uint32_t i = 0; i < words; ++i) p[i] = launch.record.regions[region].address.value + (i + step) % words * sizeof *p;
     };
-    fill(0, 256, 1);
-    fill(1, 1 << 18, 32);
+    fill(0, 16, 1);          // one line
+    fill(1, 1 << 17, 16);    // from line to line
   }
   launch.record.ordinal = static_cast<uint64_t>(which);
   return launch;

@@ -8,9 +8,9 @@ namespace {
 
 TEST(IntervalFidelity, SharesCountWithinPercentOrACycle) {
   IntervalFidelity f;
-  f.rows = {{0x10, 100, 1.5, true, 104, 150.0},    // error 1.5 %, table 4 % off, dense 50 %
-            {0x20, 200, 25, false, 201, {}},       // error 12.5 %; no dense value
-            {0x30, 4, 1, true, 5, 7.0}};           // small: a cycle is close enough
+  f.rows = {{0x10, 100, 1.5, true, 104, 150.0, 2},    // error 1.5 %, table 4 % off, dense 50 %
+            {0x20, 200, 25, false, 201, {}, 1},       // error 12.5 %; no dense value
+            {0x30, 4, 1, true, 5, 7.0, 3}};           // small: a cycle is close enough
   const Shares own = error_bars(f), table = of_table(f), dense = of_dense(f);
   EXPECT_EQ(own.of, 3u);
   EXPECT_NEAR(own.within_2, 2.0 / 3, 1e-9);
@@ -21,10 +21,14 @@ TEST(IntervalFidelity, SharesCountWithinPercentOrACycle) {
   EXPECT_EQ(dense.within_10, 0);
   EXPECT_EQ(converged(f), 2u);
   EXPECT_EQ(text_of(f),
-            "3 sites, 2 converged; within 2/5/10 % of undisturbed: error bars 67/67/67 %, table 67/100/100 %, dense trace 0/0/0 %");
+            "3 sites, 2 converged (1 of 2 of 20 cycles and more); within 2/5/10 % of undisturbed: error bars 67/67/67 %, table 67/100/100 %, dense trace 0/0/0 %");
   f.sum_cycles = 990;
   f.lifetime_cycles = 1000;
-  EXPECT_THAT(text_of(f), testing::HasSubstr("add up to 0.990 of its lifetime"));
+  f.median_warp = 1.012;
+  EXPECT_THAT(text_of(f), testing::HasSubstr("add up to 0.990 of its lifetime, median 1.012"));
+  EXPECT_FALSE(dense_sum(f));   // one interval is not in the dense trace
+  f.rows[1].dense = 300;
+  EXPECT_EQ(dense_sum(f), 2 * 150 + 300 + 3 * 7);
 }
 
 }  // namespace

@@ -205,6 +205,43 @@ TEST(Splice, PairAtEveryReachableInstruction) {
   EXPECT_LT(refused, sites / 10);
 }
 
+// NOPs of so many cycles in front of chosen instructions, and nothing else; without any, the code as it was.
+TEST(Splice, DelaysAreNopsInFrontOfInstructions) {
+  size_t kernels = 0;
+  for (const char* arch : {"sm_75", "sm_90", "sm_120"})
+    for (const Kernel& k : fixture_kernels(arch)) {
+      const auto splicer = Splicer::create(k.cubin, k.name, small_shape());
+      if (!splicer) continue;   // refused under every probe
+      SCOPED_TRACE(fmt::format("{} {}", arch, k.name));
+      const auto none = splicer->delayed({});
+      ASSERT_TRUE(none) << none.error().to_string();
+      EXPECT_EQ(none->report.new_code_bytes, none->report.original_code_bytes);
+      EXPECT_EQ(none->report.new_registers, none->report.original_registers);
+      std::vector<Delay> delays;
+      for (const wire::Block& b : splicer->blocks()) delays.push_back({OrigPc{b.first_pc}, 1 + b.first_pc / 16 % 40});
+      const auto spliced = splicer->delayed(delays);
+      ASSERT_TRUE(spliced) << spliced.error().to_string();
+      EXPECT_EQ(spliced->report.sites, delays.size());
+      const Case c{k, *spliced, spliced->claims};
+      std::map<uint32_t, uint32_t> cycles;   // by original offset of what follows
+      uint32_t pending = 0;
+      for (uint32_t w = 0; w < word_count(c); ++w) {
+        const sass::RawInst word = word_at(c, c.spliced.cubin, w);
+        if (const uint32_t from = spliced->map.original_of_new[w]; from != wire::AddressMap::inserted) {
+          if (pending != 0) cycles[from] = pending;
+          pending = 0;
+        } else {
+          EXPECT_EQ(sass::effects(**sass::find_arch(90), word, 0).mnemonic, "NOP");
+          pending += sass::get_control(word).stall;
+        }
+      }
+      EXPECT_EQ(cycles.size(), delays.size());
+      for (const Delay& d : delays) EXPECT_EQ(cycles[d.at.value], d.cycles);
+      ++kernels;
+    }
+  EXPECT_GT(kernels, 25u);
+}
+
 // A failed assertion ends the launch: its call may leave the section. The place that it would return to moves with the code.
 TEST(Splice, FailedAssertionsAreCalledFromSplicedCode) {
   const Kernel k = fixture_kernel("guarded");

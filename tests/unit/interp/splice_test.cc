@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "tests/unit/interp/recordings.h"
 #include "tests/unit/interp/spliced_launch.h"
+#include "trace/stretch.h"
 
 namespace xtrace::interp_test {
 namespace {
@@ -219,6 +220,86 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
     ++replayed;
   }
   EXPECT_GE(replayed, std::min<size_t>(3, pcs.size() - 1));
+}
+
+// Stretches of blocks and of the kernel: one record for each execution, and those of all blocks fill the time that the warps
+// take from their first instruction to their last.
+TEST_P(Spliced, StretchesOfBlocksFillTheKernel) {
+  instrument::RecordForm form;
+  form.headless = true;
+  const auto measure = [&](instrument::Around around, uint32_t pc, std::map<uint32_t, uint32_t>& records) -> std::optional<double> {
+    std::vector<uint32_t> bytes(warps, 0);
+    for (const auto& [warp, events] : seen) bytes[warp] = static_cast<uint32_t>(2 * wire::chunk_bytes * events.size());
+    instrument::SlotPlan slots = instrument::plan_slots(bytes, wire::chunk_bytes, false, form, uint64_t{1} << 30);
+    const auto buffer = backend->allocate(slots.total_bytes, "records");
+    if (!buffer) return std::nullopt;
+    instrument::place(slots, buffer->value);
+    instrument::Plan plan;
+    plan.probe = ProbeKind::pair;
+    plan.pair_sites = {OrigPc{pc}};
+    plan.around = around;
+    plan.full_blocks = full_blocks();
+    plan.executions = executions();
+    const auto result = splicer->splice(plan, slots.layout);
+    if (!result) {
+      EXPECT_EQ(result.error().kind, ErrorKind::unsupported) << result.error().to_string();
+      EXPECT_TRUE(backend->release(*buffer));
+      return std::nullopt;
+    }
+    run(result->cubin);
+    Bytes piece;
+    const trace::DeviceReader read = [&](uint64_t address, uint64_t size) -> Result<ByteView> {
+      XT_TRY(piece, backend->read(DevPtr{address}, size));
+      return ByteView(piece);
+    };
+    const auto view = trace::view_plain_slots(result->map, read, slots.entries);
+    EXPECT_TRUE(view);
+    double cycles = 0;
+    EXPECT_TRUE(trace::decode(view->map, trace::TraceKind::pair, view->headers, view->read, {view->table, true, {}},
+                              [&](const trace::WarpTrace& t) -> Status {
+                                trace::for_each_stretch(t, [&](uint64_t d) {
+                                  cycles += static_cast<double>(d) - result->map.sites[0].overhead_cycles;
+                                  ++records[t.warp];
+                                });
+                                return {};
+                              }));
+    EXPECT_TRUE(backend->release(*buffer));
+    return cycles;
+  };
+  std::map<uint32_t, uint32_t> lives;
+  const auto life = measure(instrument::Around::kernel, 0, lives);
+  if (!life) return;
+  EXPECT_EQ(lives.size(), warps);
+  double sum = 0;
+  uint64_t stretches = 0;
+  const auto& blocks = splicer->blocks();
+  for (uint32_t b = 0; b < blocks.size(); ++b) {
+    std::map<uint32_t, uint32_t> expected, records;
+    for (const auto& [warp, events] : seen)
+      for (const Event& e : events)
+        if (e.block == b) ++expected[warp];
+    if (expected.empty()) continue;
+    SCOPED_TRACE(fmt::format("block {:#x}", blocks[b].first_pc));
+    const auto cycles = measure(instrument::Around::block, blocks[b].first_pc, records);
+    if (!cycles) return;
+    const bool is_exit = blocks[b].exits && blocks[b].instructions == 1;   // its stretch ends where it begins
+    if (!is_exit) {
+      EXPECT_EQ(records, expected);
+    }
+    sum += *cycles;
+    for (const auto& [warp, n] : records) stretches += n;
+  }
+  if (GetParam().arch != "sm_90") return;   // moving a clock takes several instructions there
+  EXPECT_GT(sum, 0.94 * *life);
+  EXPECT_LT(sum, 1.04 * *life + static_cast<double>(stretches));   // each with a clock
+}
+
+TEST_P(Spliced, DelayedKernelsComputeTheSame) {
+  std::vector<instrument::Delay> delays;
+  for (const wire::Block& b : splicer->blocks()) delays.push_back({OrigPc{b.first_pc}, 20});
+  const auto result = splicer->delayed(delays);
+  ASSERT_TRUE(result) << result.error().to_string();
+  run(result->cubin);
 }
 
 TEST_P(Spliced, SampledTraceIsTheWitnessOfItsCtas) {

@@ -4,8 +4,8 @@
 #include <chrono>
 
 #include "base/progress.h"
+#include "tools/xtrace/replay/interval_run.h"
 #include "tools/xtrace/replay/measurement.h"
-#include "trace/interval_estimate.h"
 
 namespace xtrace::cli {
 namespace {
@@ -81,6 +81,10 @@ class Rotation {
       XT_TRY_STATUS(buffer_.clear());
       XT_TRY_STATUS(run_restored(c_.backend, module));
       if (options_.compare) XT_TRY_STATUS(compare_now(c_, module, out_.semantics));
+      if (c_.backend.info().measures_time) {   // the first launch of a module finds no cache that holds its code
+        XT_TRY_STATUS(buffer_.clear());
+        XT_TRY_STATUS(run_restored(c_.backend, module));
+      }
       XT_TRY_STATUS(decode(*spliced, pc, times));
       const diff::SpatialEvidence space = space_of(c_, spliced->report, clean_, probed, site_bytes_);
       const bool worse = space.registers_after > out_.space.registers_after ||
@@ -90,73 +94,14 @@ class Rotation {
     });
   }
 
-  // Some sites, spread evenly, at ever sparser rates: other CTAs each time where all have slots, twice each.
-  Status extrapolate(const std::vector<uint32_t>& pcs) {
-    std::vector<uint32_t> measured;
-    for (uint32_t pc : pcs)
-      if (out_.times.all().contains({pc, out_.one_in})) measured.push_back(pc);
-    const size_t wanted = std::min<size_t>(options_.interval_sites, measured.size());
-    for (size_t k = 0; k < wanted; ++k) {
-      const uint32_t pc = measured[k * measured.size() / wanted];
-      const double at_first = out_.times.all().at({pc, out_.one_in}).cycles.mean();
-      std::vector<trace::RateMean> means{{out_.one_in, at_first, out_.times.all().at({pc, out_.one_in}).cycles.count()}};
-      for (uint32_t sparser : {1, 4, 16})
-        for (uint32_t again : {1, 2}) {
-          const Rate rate{out_.one_in * sparser, sample_.seed.value_or(options_.seed) + (out_.one_in == 1 ? 7919 * again : 0)};
-          trace::GradedTimes times;
-          XT_TRY_STATUS(measure(pc, rate, times));
-          const auto found = times.all().find({pc, rate.one_in});
-          if (found != times.all().end())
-            means.push_back({rate.one_in, found->second.cycles.mean(), found->second.cycles.count()});
-        }
-      if (const auto e = trace::estimate_interval(means))
-        out_.intervals.rows.push_back({pc, e->cycles, e->error, e->converged, at_first, {}});
-    }
+  // Some sites, spread evenly.
+  Status estimate(const std::vector<uint32_t>& pcs) {
+    IntervalRequest request{{}, false, sample_, out_.one_in};
+    const size_t wanted = std::min<size_t>(options_.interval_sites, pcs.size());
+    for (size_t k = 0; k < wanted; ++k) request.sites.push_back(pcs[k * pcs.size() / wanted]);
+    request.all = wanted == pcs.size() && out_.sites_left_out == 0 && !options_.at && out_.one_in == 1 && sample_.select.empty();
+    XT_TRY(out_.intervals, estimate_intervals(c_, counts_, options_, buffer_, request, out_.times));
     return {};
-  }
-
-  // The sum of all intervals of an average warp against its time from start to exit, of which a replay with one site in slots
-  // that wrap tells both clocks. Only where every executed instruction has its interval, and no lanes part.
-  Status add_up(const std::vector<uint32_t>& pcs) {
-    if (!counts_.stable || out_.one_in != 1 || !sample_.select.empty() || out_.sites_left_out != 0 || pcs.empty()) return {};
-    double sum = 0;
-    for (size_t b = 0; b < counts_.blocks.size(); ++b) {
-      const wire::BlockCount& n = counts_.blocks[b];
-      if (n.warps == 0) continue;
-      if (n.lanes != 32 * n.warps) return {};
-      const wire::Block& block = c_.splicer.blocks()[b];
-      for (uint32_t i = 0; i < block.instructions; ++i) {
-        const auto found = out_.times.all().find({block.first_pc + i * trace::inst_bytes, 1});
-        const bool last = block.exits && i + 1 == block.instructions;
-        if (found != out_.times.all().end() && found->second.cycles.count() != 0)
-          sum += found->second.cycles.mean() * static_cast<double>(n.warps);
-        else if (!last)
-          return {};
-      }
-    }
-    XT_TRY(const auto buffer,
-           TraceBuffer::create(c_.backend, slot_bytes(c_, counts_, {1, sample_.seed.value_or(options_.seed), {}}),
-                               c_.splicer.largest_record(instrument::ProbeKind::pair), true));
-    XT_TRY(const instrument::Spliced spliced,
-           c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pcs[0]}}, 1, sample_.seed.value_or(options_.seed), {}, {}}, buffer->layout()));
-    return with_module(c_.backend, spliced.cubin, [&](replay::ModuleHandle module) -> Status {
-      XT_TRY_STATUS(buffer->clear());
-      XT_TRY_STATUS(run_restored(c_.backend, module));
-      XT_TRY(const trace::RecordView view, buffer->view(spliced.map));
-      double lifetime = 0;
-      uint64_t warps = 0;
-      XT_TRY_STATUS(trace::decode(view.map, trace::TraceKind::pair, view.headers, view.read, {view.table, false, {}},
-                                  [&](const trace::WarpTrace& t) -> Status {
-                                    if (!t.exited) return {};
-                                    lifetime += static_cast<double>(t.exit_clock - t.start_clock);
-                                    ++warps;
-                                    return {};
-                                  }));
-      if (warps == 0) return {};
-      out_.intervals.lifetime_cycles = lifetime / static_cast<double>(warps);
-      out_.intervals.sum_cycles = sum / static_cast<double>(warps);
-      return {};
-    });
   }
 
   // A subset of the sites, spread evenly: of each round the median site.
@@ -259,8 +204,7 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
     progress.advance(1, fmt::format("{:#x}", pc));
   }
   if (c.backend.info().measures_time) {
-    XT_TRY_STATUS(rotation.extrapolate(sites.pcs));
-    XT_TRY_STATUS(rotation.add_up(sites.pcs));
+    XT_TRY_STATUS(rotation.estimate(sites.pcs));
   }
   add_clean_facts(c, out.semantics);
   out.semantics.lost = out.losses.count(trace::LossSeverity::lost);

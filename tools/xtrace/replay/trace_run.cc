@@ -139,6 +139,7 @@ Status TraceBuffer::clear() {
 }
 
 Result<trace::RecordView> TraceBuffer::view(const wire::AddressMap& map) {
+  ahead_.clear();
   if (plan_.layout.headers == 0) return trace::view_plain_slots(map, reader(), plan_.entries);
   XT_TRY(Bytes headers,
          backend_.read(DevPtr{plan_.layout.headers}, uint64_t{plan_.layout.warps} * sizeof(wire::WarpHeader)));

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Single intervals of whole kernels: do they add up to the time that the warps take? A few minutes.
+# shellcheck source=tests/gpu/common.bash
+source "$(dirname "${BASH_SOURCE[0]}")/common.bash"
+need_app
+every=(--probes=pair,inst --pair-sites=100000 --interval-sites=100000)
+measure() {  # name, command...
+  local name=$1
+  shift
+  step "$name: record"
+  capture "$XTRACE" record -o "$work/$name.xtr" -- "$@"
+  [ "$status" -eq 0 ] || fail "xtrace record ended with $status"
+  step "$name: all intervals"
+  capture "$XTRACE" replay "$work/$name.xtr" "${every[@]}" --json "$XTRACE_OUT/intervals-$name.json"
+  [ "$status" -le 2 ] || fail "xtrace replay ended with $status"
+}
+
+measure kernels13 "$app"
+reports=("$XTRACE_OUT/intervals-kernels13.json") wanted=(--fixtures 10)
+if python3 -c 'import torch' 2> /dev/null; then
+  measure torch python3 "$XTRACE_ROOT/fixtures/apps/torch_ops.py" --only gelu --only in_place_add --only layer_norm --only cumsum \
+    --only embedding --only topk
+  reports+=("$XTRACE_OUT/intervals-torch.json")
+  wanted+=(--library 5)
+fi
+python3 "$XTRACE_ROOT/tests/gpu/intervals.py" "${reports[@]}" --json "$XTRACE_OUT/intervals.json" "${wanted[@]}"
