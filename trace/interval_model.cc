@@ -9,12 +9,17 @@ namespace {
 constexpr double most_inserted = 8, step = 0.05;
 constexpr double least_error = 1;   // cycle
 
-// What the first clock adds to the site, on average over its samples.
-double added(const SiteTimes& s, double inserted) {
+// What a clock adds where nothing is in its way: a cycle or two, by the pipe of the instruction behind it.
+double least_added(const SiteTimes& s) {
   size_t least = 0;
   while (least < s.excess.size() && s.excess[least] == 0) ++least;
+  return static_cast<double>(std::min<size_t>(least, 2));
+}
+
+// What the first clock adds to the site, on average over its samples.
+double added(const SiteTimes& s, double inserted) {
   // Of what waits for a scoreboard, only those samples that did not have to.
-  const double most = s.waits ? 2 : std::max(inserted, static_cast<double>(std::min<size_t>(least, 2)));
+  const double most = s.waits ? 2 : std::max(inserted, least_added(s));
   double sum = 0, seen = 0;
   for (size_t k = 0; k < s.excess.size(); ++k) {
     seen += s.excess[k];
@@ -31,7 +36,7 @@ double net(const StretchTimes& s, double inserted) { return std::max(0.0, s.cycl
 double inserted_cycles(std::span<const BlockTimes> blocks) {
   double best = 1, least = -1;
   for (double inserted = 1; inserted <= most_inserted; inserted += step) {
-    double misfit = 0;
+    double misfit = (inserted - 1) * (inserted - 1) / 4;   // where the blocks say little: a cycle, give or take two
     for (const BlockTimes& b : blocks) {
       if (!b.body || b.unknown != 0 || b.sites.size() < 3) continue;
       double sum = 0, variance = b.body->error * b.body->error;
@@ -54,10 +59,10 @@ BlockIntervals intervals_of(const BlockTimes& b, double inserted) {
   BlockIntervals out;
   double sum = 0, variance = 0;
   for (const SiteTimes& s : b.sites) {
-    Interval i{s.pc, std::max<double>(s.cycles - added(s, inserted), s.stall), std::max(least_error, s.error)};
-    // How much a clock adds is known to half of it, where it adds anything.
-    const double doubt = s.waits ? 0 : 0.5 * inserted;
-    i.error = std::hypot(i.error, doubt);
+    // What a clock adds beyond the least is known to half of it.
+    const double doubt = s.waits ? 0 : 0.5 * std::max(0.0, inserted - std::max(1.0, least_added(s)));
+    const Interval i{s.pc, std::max<double>(s.cycles - added(s, inserted), s.stall),
+                     std::max(least_error, std::hypot(s.error, doubt))};
     sum += i.cycles;
     variance += i.error * i.error;
     out.sites.push_back(i);

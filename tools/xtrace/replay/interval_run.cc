@@ -282,8 +282,10 @@ class IntervalRun {
       };
       for (const trace::Interval& i : intervals_[k].sites)
         add(i, i.pc, find(Around::instruction, i.pc)->estimate->converged);
-      if (!intervals_[k].last) continue;
       const uint32_t pc = block.first_pc + (block.instructions - 1) * trace::inst_bytes;
+      const auto in_table = table_.all().find({pc, request_.one_in});
+      // Behind an EXIT of all lanes there is none.
+      if (!intervals_[k].last || in_table == table_.all().end() || in_table->second.cycles.count() == 0) continue;
       add(*intervals_[k].last, pc, find(Around::block, block.first_pc)->estimate->converged);
     }
   }
