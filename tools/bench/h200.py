@@ -139,9 +139,10 @@ def launch_row(replayed, sms):
 
 def replay(arguments, bundle, sms, out, pair_sites):
     """The replay itself times every launch in fresh processes."""
+    # The traces are thrown away, so that no timelines are drawn.
     command = [arguments.build / "bin" / "xtrace", "replay", bundle, f"--probes={PROBES}", "--compare", "--json", out,
                f"--pair-sites={pair_sites}", "--interval-sites=1", f"--processes={arguments.processes}",
-               f"--time-limit={arguments.time_limit}", "--quiet", *(f"--sample={sample}" for sample in arguments.sample)]
+               f"--time-limit={arguments.time_limit}", "--max-slices=1000", "--quiet", *(f"--sample={sample}" for sample in arguments.sample)]
     run(command, allowed=(0, 1, 2))   # verdicts; each is a result
     return [launch_row(replayed, sms) for replayed in report.load(out)]
 
