@@ -1,7 +1,6 @@
 #include "replay/interp/value/mufu.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <vector>
 
