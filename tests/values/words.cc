@@ -87,8 +87,10 @@ std::string why_not_word(const Form& f, const RawInst& w) {
   const bool atomic = f.kind() == sass::MemKind::atomic || f.kind() == sass::MemKind::reduction;
   if (atomic && is_global_access(f) && (says(".CONSTANT") || says(".S64") || says("ADD.EF.128") || says("INC.EF.128") || says("ADD.128")))
     return "an atomic of a type or an order that there is not: an illegal instruction";
+  const size_t mnemonic = t.starts_with('@') ? t.find(' ') + 1 : 0;
+  const bool of_64 = t.substr(0, t.find(' ', mnemonic)).find(".64") != std::string::npos;  // and not its address
   const bool extreme = says(".MAX") || says(".MIN"), counts = says(".INC") || says(".DEC");
-  if (atomic && ((extreme && (says("F32") || says("F64"))) || (counts && (says(".S32") || says(".64")))))
+  if (atomic && ((extreme && (says("F32") || says("F64"))) || (counts && (says(".S32") || of_64))))
     return "an atomic of a type that its operation does not have: an illegal instruction";
   if (!atomic && is_global_access(f) && says(".CONSTANT.")) return "a constant access of some scope: an illegal instruction";
   if (says("HGMMA") && ((says(".F16.") && (says("TF32") || says("BF16"))) || says("x16.F32.TF32") || says("x8.F")))
