@@ -317,7 +317,7 @@ class Light {
     to_uniform(arch_, seq, ur_.address, address(), 1, sb_);
     if (!holds_head_ && !layout_.headless)
       put(seq, store_head({address(), -static_cast<int32_t>(layout_.lead_bytes)}, clock()),
-          {.stall = 1, .read_barrier = sb_});
+          {.stall = scoreboard_visible, .read_barrier = sb_});
     if (groups_) set_lane_groups(seq, *groups_, thread(), spare(), virtid());
     if (lanes_.offset) set_lane_offset(seq, *lanes_.offset, thread(), 0);
     if (lanes_.masks) set_lane_masks(seq, *lanes_.masks, thread(), 0);

@@ -13,7 +13,8 @@
 //   register-limit      no register at or above the register count less the two reserved ones; the count stays where the
 //                       kernel changes its register limit while it runs
 //   scoreboard-count    inserted code signals no scoreboard that DEPBAR counts in groups
-//   store-overwritten   no register of an inserted store is written before its scoreboard was waited for
+//   store-overwritten   no register of an inserted store is written before its scoreboard was waited for, and no wait stands one cycle
+//                       behind the inserted instruction that takes the scoreboard
 //   record-clobbered    no original instruction writes a register between a probe's value and the store of it
 //   address-recorded    `mem`: every register of every covered address, and its guard as a mask of lanes, is stored in front
 //                       of its access, in the same block, by all active lanes, to the place that is claimed; nothing in

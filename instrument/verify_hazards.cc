@@ -9,6 +9,7 @@
 //                     original code has arrived for certain
 //   probe_value       registers whose last writer on every path is inserted code
 //   probe_guard       predicates likewise
+//   unseen[sb]        cycles until a wait for scoreboard sb sees that an inserted instruction took it
 //   unread            registers that inserted code computed, on every path, and that nobody has read since
 //
 // Thresholds are the smallest distances in vendor code or the table's upper bound where vendor code is no guide
@@ -37,6 +38,7 @@ struct Countdown {
 struct State {
   std::array<RegSet, 6> store_reads, results, uniform_results, originals, uniform_originals;
   Countdown left;
+  std::array<uint8_t, 6> unseen{};   // cycles until a wait for the scoreboard sees that it was taken
   RegSet probe_value, unread;
   sass::PredSet probe_guard = 0;
   bool visited = false;
@@ -76,6 +78,7 @@ bool join(State& to, const State& from) {
              raise(to.left.guard, from.left.guard) | raise(to.left.vector_original, from.left.vector_original) |
              raise(to.left.uniform_original, from.left.uniform_original) |
              raise(to.left.predicate_original, from.left.predicate_original);
+  changed |= raise(to.unseen, from.unseen);
   const RegSet both = to.probe_value & from.probe_value;
   changed |= both != to.probe_value;
   to.probe_value = both;
@@ -220,6 +223,8 @@ class Hazards {
     const sass::Control c = sass::get_control(v_.words[k]);
     for (unsigned sb = 0; sb < 6; ++sb)
       if (c.wait_mask >> sb & 1) {
+        if (report && s.unseen[sb] > 0)
+          fail("store-overwritten", k, fmt::format("waits for SB{} {} cycles before that was seen to be taken", sb, s.unseen[sb]));
         s.store_reads[sb].reset();
         s.results[sb].reset();
         s.uniform_results[sb].reset();
@@ -248,9 +253,14 @@ class Hazards {
       s.unread &= ~(fx.def.gpr | fx.use.gpr);
       s.probe_guard &= static_cast<sass::PredSet>(~fx.def.pred);
     }
+    // [measured H200, 2026-11-30: a store one cycle in front of a MOV that waited for it had its address overwritten]
+    constexpr uint8_t seen_after = 2;
+    for (const uint8_t sb : {c.read_barrier, c.write_barrier})
+      if (inserted && sb < 6) s.unseen[sb] = seen_after;
     const auto pass = [&](auto& counts) {
       for (auto& n : counts) n = static_cast<uint8_t>(n > c.stall ? n - c.stall : 0);
     };
+    pass(s.unseen);
     pass(s.left.vector_alu);
     pass(s.left.vector_memory);
     pass(s.left.uniform_alu);

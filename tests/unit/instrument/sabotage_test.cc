@@ -74,6 +74,22 @@ TEST_F(Sabotage, ClobberALiveRegister) {
   EXPECT_TRUE(found);
 }
 
+// A wait one cycle behind the store that it is for does not see it yet.
+TEST_F(Sabotage, WaitTooSoon) {
+  size_t changed = 0;
+  for (const Case* c : {&block, &inst})
+    for (uint32_t k = 0; k + 1 < word_count(*c); ++k) {
+      const auto at = [&](uint32_t w) { return sass::get_control(word_at(*c, c->spliced.cubin, w)); };
+      if (!inserted(*c, k) || at(k).read_barrier >= 6 || !(at(k + 1).wait_mask >> at(k).read_barrier & 1)) continue;
+      EXPECT_GE(at(k).stall, 2);
+      EXPECT_TRUE(broken(*c, k, [](sass::RawInst& w) { change_control(w, [](sass::Control& control) { control.stall = 1; }); })
+                      .contains("store-overwritten"))
+          << k;
+      ++changed;
+    }
+  EXPECT_GT(changed, 0u);
+}
+
 TEST_F(Sabotage, ClobberAUniformRegister) {
   const uint32_t k = find_word(block, [&](uint32_t i, const sass::Effects& fx) {
     return inserted(block, i) && fx.mnemonic == "UIADD3";
