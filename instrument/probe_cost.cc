@@ -1,5 +1,7 @@
 #include "instrument/probe_cost.h"
 
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/bits.h"
@@ -9,11 +11,13 @@
 namespace xtrace::instrument {
 namespace {
 
-// `lines`: a store with a uniform base and an offset in a register hands a word of its own over for every lane (`mem`); else four
-// words, one for each eight lanes. All others store the same words in all lanes.
-ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, bool lines) {
+constexpr uint16_t stg_uniform = 0x1986;   // STG [R.U32+UR+offset], R
+constexpr BitRange place_field = bits(63, 40);
+
+// A store with a uniform base and an offset in a register hands over four words, one for each eight lanes; if it is a column (`mem`) a
+// word of its own for every lane. All others store the same words in all lanes.
+ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, bool column) {
   constexpr BitRange lane_field = bits(31, 24);
-  constexpr uint16_t stg_uniform = 0x1986;   // STG [R.U32+UR+offset], R
   constexpr uint64_t no_register = 255, line_bytes = 128, groups = 4;
   const sass::Effects fx = sass::effects(arch, w, 0);
   ProbeCost c;
@@ -21,8 +25,8 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, bool lines) {
   if (fx.kind == sass::MemKind::store) {
     const uint64_t registers = fx.access_bytes / sizeof(uint32_t);
     const bool by_lanes = sass::opcode13(w) == stg_uniform && get_bits(w, lane_field) != no_register;
-    c.store_cycles = by_lanes && lines ? 1 : 1 + registers;
-    c.stored_bytes = !by_lanes ? fx.access_bytes : lines ? line_bytes : groups * fx.access_bytes;
+    c.store_cycles = by_lanes && column ? 1 : 1 + registers;
+    c.stored_bytes = !by_lanes ? fx.access_bytes : column ? line_bytes : groups * fx.access_bytes;
   }
   return c;
 }
@@ -37,20 +41,30 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
   const std::vector<uint32_t>& origin = spliced.map.original_of_new;
   XT_CHECK(origin.size() * sass::inst_bytes == text.size(), "a map of the whole section");
 
-  std::vector<uint64_t> times;   // by original instruction
+  std::set<std::pair<uint32_t, uint32_t>> columns;   // of `mem`: block, byte in its record
+  for (const wire::Access& a : spliced.map.accesses)
+    for (uint32_t place : {a.low, a.high}) columns.insert({a.block, place});
+  std::vector<uint64_t> times;       // by original instruction
+  std::vector<uint32_t> block_of;    // likewise
   for (size_t b = 0; b < spliced.map.blocks.size() && b < executions.size(); ++b) {
     const wire::Block& block = spliced.map.blocks[b];
     const size_t first = block.first_pc / sass::inst_bytes;
-    if (times.size() < first + block.instructions) times.resize(first + block.instructions);
-    for (uint32_t i = 0; i < block.instructions; ++i) times[first + i] = executions[b];
+    if (times.size() < first + block.instructions) {
+      times.resize(first + block.instructions);
+      block_of.resize(first + block.instructions);
+    }
+    for (uint32_t i = 0; i < block.instructions; ++i) {
+      times[first + i] = executions[b];
+      block_of[first + i] = static_cast<uint32_t>(b);
+    }
   }
   ProbeCost sum;
-  const auto cost_at = [&](size_t word) -> Result<ProbeCost> {
+  const auto cost_at = [&](size_t word, uint32_t block) -> Result<ProbeCost> {
     XT_TRY(const auto w, read_at<sass::RawInst>(text, word * sass::inst_bytes, "word"));
-    return cost_of(*arch, w, !spliced.map.accesses.empty());
+    return cost_of(*arch, w, columns.contains({block, static_cast<uint32_t>(get_bits(w, place_field))}));
   };
-  const auto add = [&](size_t word, uint64_t n) -> Status {
-    XT_TRY(const ProbeCost c, cost_at(word));
+  const auto add = [&](size_t word, uint32_t block, uint64_t n) -> Status {
+    XT_TRY(const ProbeCost c, cost_at(word, block));
     sum.issue_slots += n * c.issue_slots;
     sum.store_cycles += n * c.store_cycles;
     sum.stored_bytes += n * c.stored_bytes;
@@ -60,15 +74,16 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
   // ends where the originals begin anew.
   uint32_t last = 0;
   size_t word = 0;
-  for (; word < spliced.claims.prologue_words; ++word) XT_TRY_STATUS(add(word, warps));
+  for (; word < spliced.claims.prologue_words; ++word) XT_TRY_STATUS(add(word, 0, warps));
   for (size_t next = word; next < origin.size(); ++next) {
     if (origin[next] == wire::AddressMap::inserted) continue;
     if (origin[next] < last) break;
     last = origin[next];
     const size_t original = origin[next] / sass::inst_bytes;
     const uint64_t n = original < times.size() ? times[original] : 0;
-    for (; word < next; ++word) XT_TRY_STATUS(add(word, n));
-    XT_TRY(const ProbeCost own, cost_at(word++));
+    const uint32_t block = original < block_of.size() ? block_of[original] : 0;
+    for (; word < next; ++word) XT_TRY_STATUS(add(word, block, n));
+    XT_TRY(const ProbeCost own, cost_at(word++, block));
     sum.kernel_slots += n * own.issue_slots;
   }
   return sum;

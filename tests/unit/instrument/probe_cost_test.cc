@@ -56,5 +56,33 @@ TEST(ProbeCost, WordsOfLanesAreTheCheapestStore) {
   EXPECT_EQ(all.store_cycles, columns + 2 * words + 3 * heads + 3);
 }
 
+// Records of full blocks: no column among them, though their stores have an offset for each lane as well.
+TEST(ProbeCost, WordsOfLaneGroupsAreNoColumns) {
+  const Kernel kernel = fixture_kernel("saxpy");
+  wire::SlotLayout layout = some_layout(small_shape(), false, false);
+  layout.lead_bytes = wire::chunk_bytes;
+  const auto splicer = Splicer::create(kernel.cubin, kernel.name, small_shape());
+  ASSERT_TRUE(splicer) << splicer.error().to_string();
+  const size_t blocks = splicer->blocks().size();
+  auto spliced = splicer->counted(std::vector<bool>(blocks, true), std::vector<uint64_t>(blocks, 1)).splice(plan_of(ProbeKind::mem), layout);
+  ASSERT_TRUE(spliced) << spliced.error().to_string();
+  const Case c{kernel, std::move(*spliced), {}};
+  for (const wire::Access& a : c.spliced.map.accesses) ASSERT_TRUE(a.low == a.none && a.base != a.none);
+  constexpr uint16_t stg_uniform = 0x1986;
+  uint64_t bytes = 0, cycles = 0, by_groups = 0;
+  for (uint32_t k = c.spliced.claims.prologue_words; k < word_count(c); ++k) {
+    const sass::RawInst w = word_at(c, c.spliced.cubin, k);
+    if (c.spliced.claims.original_of_new[k] != wire::AddressMap::inserted || sass::opcode13(w) != stg_uniform) continue;
+    const uint64_t words = 1u << (get_bits(w, bits(75, 73)) - 4), groups = get_bits(w, bits(31, 24)) == 255 ? 1 : 4;
+    bytes += 4 * words * groups;
+    cycles += 1 + words;
+    by_groups += groups == 4;
+  }
+  EXPECT_GT(by_groups, 0u);
+  const ProbeCost all = cost(c, std::vector<uint64_t>(blocks, 1), 0);
+  EXPECT_EQ(all.stored_bytes, bytes + sizeof(wire::SlotHead)) << "the head of the slot stands in the entry block";
+  EXPECT_EQ(all.store_cycles, cycles + 3);
+}
+
 }  // namespace
 }  // namespace xtrace::instrument::test
