@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/types.h"
 #include "instrument/probe.h"
 #include "instrument/sass/effects.h"
+#include "instrument/slot_plan.h"
 #include "instrument/verify.h"
 #include "trace/wire/address_map.h"
 
@@ -131,9 +133,10 @@ class Splicer {
   // The same, with what reg, custom and range record; and with sparse sites, for inst, mem and the point probes.
   Splicer asked(Asked what) const;
   Splicer sparse(Sites sites) const;
-  // The same, for `mem`, knowing which blocks (by number) no counting replay saw with a lane missing. Records of address then take
-  // other bytes, so that these are counted anew.
-  Splicer counted(std::vector<bool> full_blocks) const;
+  // The same, for `mem`, knowing which blocks (by number) no counting replay saw with a lane missing, and how often a warp executed
+  // each. Records of addresses then take other bytes, so that these are counted anew.
+  Splicer counted(std::vector<bool> full_blocks, std::span<const uint64_t> executions) const;
+  RecordForm mem_form() const;                  // of its records of addresses
   // Points of a point probe, in order of code, with the layout of their records.
   Result<std::vector<wire::Point>> points(ProbeKind probe) const;
   std::vector<std::string> region_names(ProbeKind probe) const;   // range: by site; else none

@@ -215,9 +215,9 @@ std::optional<Holder> Scratch::try_holder(InstIndex from, InstIndex to, std::ini
 }
 
 Result<Holder> Scratch::holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
-                               const std::optional<Holder>& previous) {
-  if (auto h = try_holder(from, to, shapes, previous)) return *h;
-  if (auto h = above(launch_count_, *shapes.begin(), previous, {})) return *h;
+                               const std::optional<Holder>& previous, const sass::RegSet& taken) {
+  if (auto h = try_holder(from, to, shapes, previous, taken)) return *h;
+  if (auto h = above(launch_count_, *shapes.begin(), previous, taken)) return *h;
   return unsupported("no register is free at {}, and the launch can not hold more than {} a thread", where(*code_, from),
                      launch_count_);
 }

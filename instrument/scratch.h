@@ -83,7 +83,7 @@ class Scratch {
                                    const std::optional<Holder>& previous, const sass::RegSet& taken = {});
   // The same; when there is none, of shapes[0] at the price of occupancy.
   Result<Holder> holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
-                        const std::optional<Holder>& previous);
+                        const std::optional<Holder>& previous, const sass::RegSet& taken = {});
   // A register above the kernel's own, at no cost in occupancy, that nobody else gets from now on; nothing when there is none.
   std::optional<sass::enc::Gpr> reserve();
   // The same for three that follow each other, with room for pairs and quads below them where there is any.

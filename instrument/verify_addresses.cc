@@ -193,12 +193,12 @@ class Addresses {
     while (!found && k-- > from_) {
       found = takes(k, kind, index);
       if (found || !writes(k, kind, index)) continue;
-      if (kind == Kind::mask) break;
+      if (kind == Kind::mask || kind == Kind::column) break;
       return fail(k, i, fmt::format("{} changes what was to be recorded", text(k)));
     }
-    // Lanes may be stored later in the block, while the predicate stands.
+    // Lanes and columns may be stored later in the block, while predicate or register stand.
     const uint32_t last = v_.copies[0].at[block.last()];
-    if (!found && kind == Kind::mask)
+    if (!found && (kind == Kind::mask || kind == Kind::column))
       for (k = access; k < last && !found; ++k) {
         found = takes(k, kind, index);
         if (found) break;
@@ -220,7 +220,7 @@ class Addresses {
     const uint32_t place = *where_to;
     const bool claimed = std::any_of(claims_.addresses.begin(), claims_.addresses.end(), [&](const AddressClaim& c) {
       const InstIndex at = v_.old.index(c.pc);
-      const InstIndex latest = kind == Kind::mask ? block.last() : i;
+      const InstIndex latest = kind == Kind::mask || kind == Kind::column ? block.last() : i;
       return c.kind == kind && c.index == index && c.place == place && at >= block.first && at <= latest &&
              v_.copies[0].at[at] > store;
     });

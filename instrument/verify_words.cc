@@ -17,7 +17,7 @@ constexpr uint8_t rz = 255, always = 7;
 constexpr uint16_t stg_uniform = 0x1986;   // STG [R.U32+UR+offset], R
 constexpr uint16_t mov_imm = 0x802, mov_reg = 0x202, mov_ur = 0x1c02, imad_imm = 0x824, lop3_reg = 0x212, lop3_imm = 0x812,
                    lop3_ur = 0x1c12, shf_imm = 0x819, p2r = 0x803, vote = 0x806, voteu = 0x886, r2ur = 0x2ca, s2r = 0x919;
-constexpr BitRange guard_field = bits(15, 12), to_field = bits(23, 16), a_field = bits(31, 24), b_field = bits(39, 32), c_field = bits(71, 64);
+constexpr BitRange guard_field = bits(15, 12), a_field = bits(31, 24), b_field = bits(39, 32), c_field = bits(71, 64);
 constexpr BitRange ur_field = bits(37, 32), imm_field = bits(63, 32), place_field = bits(63, 40), size_field = bits(75, 73);
 constexpr BitRange lut_field = bits(79, 72), shf_field = bits(80, 73), mode_field = bits(73, 72), vote_field = bits(90, 87);
 constexpr BitRange special_field = bits(79, 72), to_uniform_field = bits(21, 16);
@@ -39,7 +39,8 @@ using Lanes = std::array<Value, lanes_of_warp>;
 
 class Words {
  public:
-  Words(SpliceView& v, const SpliceClaims& claims, const LaneStrides& lanes, Violations& out) : v_(v), claims_(claims), lanes_(lanes), out_(out) {}
+  Words(SpliceView& v, const SpliceClaims& claims, const LaneStrides& lanes, Violations& out)
+      : v_(v), claims_(claims), lanes_(lanes), out_(out) {}
 
   void run(const ProbeBlock& block, uint32_t number_of_block) {
     block_ = &block;
@@ -115,7 +116,8 @@ class Words {
   }
 
   bool is_held(uint8_t reg) const {
-    return claims_.lane_offset == reg || std::find(claims_.lane_masks.begin(), claims_.lane_masks.end(), reg) != claims_.lane_masks.end();
+    const std::vector<uint8_t>& masks = claims_.lane_masks;
+    return claims_.lane_offset == reg || std::find(masks.begin(), masks.end(), reg) != masks.end();
   }
 
   // A register of the kernel in one lane; as lane 0 has it, where it is known how they differ.
@@ -177,7 +179,7 @@ class Words {
       case mov_imm: return number(imm);
       case mov_reg: return read(static_cast<uint8_t>(field(k, b_field)), lane);
       case mov_ur: return read_uniform(static_cast<uint8_t>(field(k, ur_field)));
-      case vote: return field(k, mode_field) == vote_any && field(k, guard_field) == always ? mask(static_cast<uint8_t>(field(k, vote_field))) : Value{};
+      case vote: return votes(k) ? mask(static_cast<uint8_t>(field(k, vote_field))) : Value{};
       case s2r: return field(k, special_field) == lane_number ? number(lane) : Value{};
       case imad_imm: return known_a ? sum(c, a.number * imm) : Value{};
       case shf_imm:
@@ -200,6 +202,7 @@ class Words {
       default: return {};
     }
   }
+  bool votes(uint32_t k) const { return field(k, mode_field) == vote_any && field(k, guard_field) == always; }
   static Value logic(uint64_t lut, const Value& a, const Value& b, const Value& c) {
     if (a.kind != Value::Kind::number) return {};
     if (lut == lut_select && (a.number == 0 || a.number == ~0u)) return a.number != 0 ? b : c;
@@ -212,7 +215,7 @@ class Words {
   void uniform(uint32_t k, uint16_t op, uint8_t guard) {
     const auto to = static_cast<uint8_t>(field(k, to_uniform_field));
     Value value;
-    if (op == voteu && guard == always && field(k, mode_field) == vote_any) value = mask(static_cast<uint8_t>(field(k, vote_field)));
+    if (op == voteu && votes(k)) value = mask(static_cast<uint8_t>(field(k, vote_field)));
     if (op == r2ur) {
       const auto reg = static_cast<uint8_t>(field(k, a_field));
       const auto known = gpr_.contains(reg) ? std::nullopt : lanes_.before(i_, reg);

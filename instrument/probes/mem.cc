@@ -40,6 +40,11 @@ wire::Access::Kind kind_of(sass::MemKind kind) {
   }
 }
 
+// Where the kernel waits for what it loads, behind the access at i; else the end of its block.
+InstIndex quiet_place(const Code& code, const ProbeBlock& block, InstIndex i) {
+  return i == block.last() ? i : find_shadows(code, block, i + 1, block.last()).memory.value_or(block.last());
+}
+
 // What a register is in the first lane that executes an instruction, at a known time.
 bool takes_first(const sass::Arch& arch) {
   return sass::effects(arch, enc::for_arch(arch, enc::r2ur(enc::Ureg{0}, enc::Gpr{0})), 0).fixed_latency;
@@ -55,7 +60,8 @@ bool by_columns(const LaneStride& l, uint8_t shift) { return l.step == 0u - (l.s
 class Layout {
  public:
   Layout(const Code& code, const ProbeBlock& block, const Scope& scope)
-      : code_(code), shape_(scope.shape), lanes_(scope.lanes) {
+      : code_(code), block_(block), shape_(scope.shape), lanes_(scope.lanes),
+        unit_(scope.lines ? wire::mem_line : wire::chunk_bytes) {
     record_.full = block.first < scope.whole.size() && scope.whole[block.first] && takes_first(*code.arch);
     for (InstIndex i = block.first; i <= block.last(); ++i) {
       const auto found = sass::accesses(*code.arch, code.insts[i].raw);
@@ -104,6 +110,15 @@ class Layout {
     return lanes && (record_.full || by_lanes(*lanes) || by_rows(*lanes) || by_columns(*lanes, row_shift(shape_.block))) ? lanes : std::nullopt;
   }
 
+  // Where a register of the access at i is stored: behind it, while it is on its way, if it has its value until then. A store in
+  // front of a load delays it.
+  InstIndex behind(InstIndex i, uint8_t reg) const {
+    const InstIndex quiet = quiet_place(code_, block_, i);
+    for (InstIndex k = i; k < quiet; ++k)
+      if (code_.insts[k].fx.def.gpr.test(reg)) return k;
+    return quiet;
+  }
+
   // Numbers, until place() makes them bytes.
   uint32_t base(InstIndex i, uint8_t reg, const LaneStride& lanes) {
     for (uint32_t k = 0; k < record_.bases.size(); ++k)
@@ -115,7 +130,7 @@ class Layout {
   uint32_t column(InstIndex i, uint8_t reg) {
     for (uint32_t k = 0; k < record_.columns.size(); ++k)
       if (current_column_[k] && record_.columns[k].reg == reg) return k;
-    record_.columns.push_back({reg, i, 0});
+    record_.columns.push_back({reg, i, behind(i, reg), 0});
     current_column_.push_back(true);
     return static_cast<uint32_t>(record_.columns.size() - 1);
   }
@@ -172,7 +187,7 @@ class Layout {
     for (MemRecord::Base& b : record_.bases)
       if (b.mask == b.alone) next(b.place);
     if (record_.full) at += LaneGroups::groups * sizeof(uint32_t);   // lane groups that carry nothing
-    at = static_cast<uint32_t>(align_up(at, wire::mem_line));
+    at = static_cast<uint32_t>(align_up(at, unit_));
     for (MemRecord::Column& c : record_.columns) {
       c.place = at;
       at += wire::mem_line;
@@ -188,8 +203,10 @@ class Layout {
   }
 
   const Code& code_;
+  const ProbeBlock& block_;
   const LaunchShape& shape_;
   const LaneStrides& lanes_;
+  const uint32_t unit_;        // bytes that a record, and what stands in front of its columns, is a multiple of
   MemRecord record_;
   std::vector<bool> current_column_, current_scalar_, current_base_;
 };
@@ -200,9 +217,15 @@ class Writer {
       : c_(c), block_(c.blocks.blocks[number]), number_(number), previous_(previous) {}
 
   Status run(MemRecord& record) {
+    held_ = record.held();
     if (record.full) XT_TRY_STATUS(insert_mem_words(c_, number_, record, previous_));
-    else XT_TRY_STATUS(head());
+    busy_ = record.busy;
+    for (MemRecord::Column& column : record.columns)   // it takes a register where none holds 4 * lane
+      if (!c_.lane_offset && !c_.scratch.try_holder(column.at, column.at, {Shape::single}, previous_, taken(column.at)))
+        column.at = column.access;
+    const InstIndex head_at = place_of_head(record);
     for (InstIndex i = block_.first; i <= block_.last(); ++i) {
+      if (!record.full && i == head_at) XT_TRY_STATUS(head(i));
       if (record.full) {
         XT_TRY_STATUS(columns(record, i));
         continue;
@@ -213,21 +236,33 @@ class Writer {
         if (b.at == i) XT_TRY_STATUS(b.mask == b.alone ? base(b) : pair(record.scalars[b.mask], b));
       XT_TRY_STATUS(columns(record, i));
     }
-    const InstIndex last = block_.last();
-    bump_address(c_, c_.out.before[last], record.bytes, stall_cycles(c_.code, last, last + 1) + least_head_cycles);
     return {};
   }
 
  private:
+  // In front of i, behind what is there already.
+  sass::RegSet taken(InstIndex i) const {
+    sass::RegSet set = held_;
+    for (const MemRecord::Busy& b : busy_)
+      if (b.from <= i && i < b.to) set |= b.registers;
+    return set;
+  }
   Result<Holder> take(InstIndex i, std::initializer_list<Shape> shapes) {
-    XT_TRY(const Holder h, c_.scratch.holder(i, i, shapes, previous_));
+    XT_TRY(const Holder h, c_.scratch.holder(i, i, shapes, previous_, taken(i)));
     previous_ = h;
     return h;
   }
 
-  Status head() {
-    XT_TRY(const Holder h, take(block_.first, {Shape::pair, Shape::single}));
-    Sequence& seq = c_.out.before[block_.first];
+  // Behind the first access, as its columns; where registers are free.
+  InstIndex place_of_head(const MemRecord& record) {
+    InstIndex access = block_.last();
+    for (const wire::Access& a : record.accesses) access = std::min(access, c_.code.index(a.pc));
+    const InstIndex quiet = quiet_place(c_.code, block_, access);
+    return c_.scratch.try_holder(quiet, quiet, {Shape::pair}, previous_, held_) ? quiet : block_.first;
+  }
+  Status head(InstIndex at) {
+    XT_TRY(const Holder h, take(at, {Shape::pair, Shape::single}));
+    Sequence& seq = c_.out.before[at];
     const bool pair = h.shape == Shape::pair;
     put(seq, enc::mov_imm(h.r(0), wire::word0(wire::RecordKind::mem, number_)), {.stall = pair ? 1 : vector_to_memory});
     if (!pair) store_words(c_, seq, h, 1, 0);
@@ -267,7 +302,7 @@ class Writer {
   }
   // Both in one store, by the lanes of the mask.
   Status pair(const MemRecord::Scalar& mask, const MemRecord::Base& b) {
-    const auto h = c_.scratch.try_holder(b.at, b.at, {Shape::pair}, previous_);
+    const auto h = c_.scratch.try_holder(b.at, b.at, {Shape::pair}, previous_, held_);
     if (!h) {
       XT_TRY_STATUS(scalar(mask));
       return base(b);
@@ -332,7 +367,7 @@ class Writer {
       const auto place = static_cast<int32_t>(column.place);
       put(seq,
           with_record_policy(enc::stg({c_.scratch.uniform().address, *lane, place}, enc::Gpr{column.reg}, enc::Size::b32)),
-          {.stall = scoreboard_visible, .wait_mask = waits_of(i), .read_barrier = c_.scratch.scoreboard()});
+          {.stall = scoreboard_visible, .wait_mask = i == column.access ? waits_of(i) : uint8_t{0}, .read_barrier = c_.scratch.scoreboard()});
     }
     return {};
   }
@@ -341,6 +376,8 @@ class Writer {
   const ProbeBlock& block_;
   uint32_t number_;
   std::optional<Holder>& previous_;
+  sass::RegSet held_;
+  std::vector<MemRecord::Busy> busy_;
 };
 
 }  // namespace
@@ -363,6 +400,31 @@ void reserve(ProbeContext& c) {
   }
   if (lanes) c.lane_offset = c.scratch.reserve();
   if (words && !c.scratch.lane_groups()) c.lane_masks = c.scratch.reserve_masks();
+}
+
+// Cycles from the head of a block to its first store, at least.
+unsigned until_first_store(const ProbeContext& c, const ProbeBlock& block) {
+  unsigned cycles = 0;
+  for (InstIndex i = block.first; i <= block.last(); ++i) {
+    for (const sass::RawInst& w : c.out.before[i]) {
+      if (sass::effects(*c.code.arch, w, 0).kind == sass::MemKind::store) return cycles;
+      cycles += sass::get_control(w).stall;
+    }
+    cycles += sass::get_control(c.code.insts[i].raw).stall;
+  }
+  return cycles;
+}
+
+// Behind each record. Whichever comes next finds the cursor moved.
+void move_cursor(ProbeContext& c) {
+  unsigned first_store = uniform_to_vector;
+  const auto has_record = [&](uint32_t b) { return c.map.blocks[b].record_bytes != 0; };
+  for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b)
+    if (has_record(b)) first_store = std::min(first_store, until_first_store(c, c.blocks.blocks[b]));
+  for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
+    const InstIndex last = c.blocks.blocks[b].last();
+    if (has_record(b)) bump_address(c, c.out.before[last], c.map.blocks[b].record_bytes, stall_cycles(c.code, last, last + 1) + first_store);
+  }
 }
 
 // Accesses, by where the words of a full record went.
@@ -395,6 +457,7 @@ Status insert_mem(ProbeContext& c) {
       c.map.accesses.push_back(a);
     }
   }
+  move_cursor(c);
   if (c.map.accesses.empty()) return unsupported("kernel {} has no memory access whose addresses can be recorded", c.code.kernel);
   return {};
 }

@@ -26,7 +26,8 @@ namespace enc = sass::enc;
 using namespace latency;
 using Shape = Holder::Shape;
 
-constexpr unsigned r2ur_to_vector = 13;   // [vendor code; 15 to memory]
+// [vendor code; 15 to memory]. What R2UR gives under a guard is the value of the first lane of that [measured H200: 208 masks].
+constexpr unsigned r2ur_to_vector = 13;
 constexpr BitRange guard_field = bits(15, 12);
 constexpr unsigned vote_not = 90;
 constexpr uint8_t lut_and = 0xc0, lut_and_or = 0xea, lut_select = 0xca;   // a & b; (a & b) | c; a ? b : c
@@ -77,8 +78,14 @@ class FullWords {
 
   Status run(MemRecord& record) {
     record_ = &record;
+    held_ = record.held();
     XT_TRY_STATUS(plan());
     for (Piece& p : pieces_) write(p);
+    for (const Piece& p : pieces_) {
+      sass::RegSet registers;
+      add_registers(p, registers);
+      record.busy.push_back({std::min(p.first, p.offset != enc::RZ ? p.offset_at : p.first), p.store, registers});
+    }
     previous_ = pieces_.back().data;
     return {};
   }
@@ -115,7 +122,10 @@ class FullWords {
     uint32_t place = 0;
     for (size_t next = 0; pieces_.empty() || next < words.size();) {
       const bool head = pieces_.empty();
-      const auto some = [&](size_t n) { return std::vector<Word>(words.begin() + static_cast<ptrdiff_t>(next), words.begin() + static_cast<ptrdiff_t>(next + n)); };
+      const auto some = [&](size_t n) {
+        const auto begin = words.begin() + static_cast<ptrdiff_t>(next);
+        return std::vector<Word>(begin, begin + static_cast<ptrdiff_t>(n));
+      };
       std::optional<Piece> best;
       double best_value = 0;
       size_t count = 0;
@@ -146,7 +156,7 @@ class FullWords {
         count = head ? 0 : 1;
         best = arrange(some(count), head, 1);
         best->store = best->last;
-        XT_TRY(best->data, c_.scratch.holder(best->first, best->store, {Shape::single}, previous_));
+        XT_TRY(best->data, c_.scratch.holder(best->first, best->store, {Shape::single}, previous_, held_));
         if (best->words[0].late) best->words[0].through = uniform_[0];
       }
       best->place = place;
@@ -211,11 +221,9 @@ class FullWords {
   }
   bool find_registers_until(Piece& p) const {
     // Those of pieces before this whose stores come later than this one begins; at one place they come first.
-    sass::RegSet taken;
+    sass::RegSet taken = held_;
     for (const Piece& before : pieces_) {
-      if (before.store <= p.first) continue;
-      for (unsigned k = 0; k < before.registers; ++k) taken.set(before.data.reg[k]);
-      if (before.offset != enc::RZ) taken.set(before.offset.index);
+      if (before.store > p.first) add_registers(before, taken);
     }
     const auto data = c_.scratch.try_holder(p.first, p.store, {shape_of(p.registers)},
                                             pieces_.empty() ? previous_ : std::optional(pieces_.back().data), taken);
@@ -251,6 +259,11 @@ class FullWords {
       in_use.push_back({*free, p.store, true});
     }
     return true;
+  }
+
+  static void add_registers(const Piece& p, sass::RegSet& to) {
+    for (unsigned k = 0; k < p.registers; ++k) to.set(p.data.reg[k]);
+    if (p.offset != enc::RZ) to.set(p.offset.index);
   }
 
   // --- the code
@@ -346,8 +359,11 @@ class FullWords {
         data.push_back(issue(at, write_of(p, k), vector_to_memory, w.kind == Word::Kind::head ? uint8_t{0} : waits()));
       }
     }
-    for (const Word& w : p.words)
-      if (w.late) uniform.push_back(issue(w.at, detour(w), w.kind == Word::Kind::mask ? uniform_to_vector : r2ur_to_vector, waits_of(w.at)));
+    for (const Word& w : p.words) {
+      if (!w.late) continue;
+      const unsigned cycles = w.kind == Word::Kind::mask ? uniform_to_vector : r2ur_to_vector;
+      uniform.push_back(issue(w.at, detour(w), cycles, waits_of(w.at)));
+    }
     if (!uniform.empty()) wait_for(uniform, p.store);
     for (size_t k = 0; k < p.words.size(); ++k) {
       if (!p.words[k].late) continue;
@@ -356,24 +372,21 @@ class FullWords {
     }
     shift_offset(p, data);
     wait_for(data, p.store);
-    put(c_.out.before[p.store],
-        with_record_policy(enc::stg({c_.scratch.uniform().address, p.offset, static_cast<int32_t>(p.place)}, p.data.r(0), size_of(p.registers))),
+    const enc::UniformAddress address{c_.scratch.uniform().address, p.offset, static_cast<int32_t>(p.place)};
+    put(c_.out.before[p.store], with_record_policy(enc::stg(address, p.data.r(0), size_of(p.registers))),
         {.stall = scoreboard_visible, .read_barrier = p.data.scoreboard});
     for (size_t k = 0; k < p.words.size(); ++k) place(p.words[k], p.place + static_cast<uint32_t>(4 * k));
   }
 
   // The lane's group times the bytes of a group.
   void offset(const Piece& p, std::vector<Issued>& data) {
+    const auto make = [&](const sass::RawInst& w) { data.push_back(issue(p.offset_at, w, vector_to_memory)); };
     const unsigned bytes = 4 * p.registers;
-    if (groups_) {
-      const unsigned k = groups_->bit0.index;
-      data.push_back(issue(p.offset_at, enc::p2r(p.offset, static_cast<uint8_t>((p.groups == 2 ? 1u : 3u) << k)), vector_to_memory));
-      return;
-    }
-    data.push_back(issue(p.offset_at, enc::lop3_imm(p.offset, c_.lane_masks->bit0, bytes, enc::RZ, lut_and), vector_to_memory));
+    if (groups_) return make(enc::p2r(p.offset, static_cast<uint8_t>((p.groups == 2 ? 1u : 3u) << groups_->bit0.index)));
+    make(enc::lop3_imm(p.offset, c_.lane_masks->bit0, bytes, enc::RZ, lut_and));
     if (p.groups == 2) return;
     wait_for({data.back()}, p.offset_at);
-    data.push_back(issue(p.offset_at, enc::lop3_imm(p.offset, c_.lane_masks->bit1, 2 * bytes, p.offset, lut_and_or), vector_to_memory));
+    make(enc::lop3_imm(p.offset, c_.lane_masks->bit1, 2 * bytes, p.offset, lut_and_or));
   }
   void shift_offset(const Piece& p, std::vector<Issued>& data) {
     if (!groups_ || p.offset == enc::RZ) return;
@@ -403,6 +416,7 @@ class FullWords {
   std::vector<enc::Ureg> uniform_;
   bool at_once_ = false;   // each piece is stored as soon as its last word is there, before the next begins
   MemRecord* record_ = nullptr;
+  sass::RegSet held_;
   std::vector<Piece> pieces_;
 };
 

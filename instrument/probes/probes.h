@@ -22,6 +22,8 @@ struct Scope {
   const Asked& asked;
   // By instruction: its block was seen with a lane missing in no counting replay (`mem`; empty: nothing is known).
   const std::vector<bool>& whole;
+  // `mem`: records are whole lines, because some have columns; else whole chunks.
+  bool lines = true;
   // Sparse sites: of every so many instructions one is looked at (inst, mem and point probes).
   Sites sites{};
   bool samples(InstIndex i) const { return i % sites.one_in == sites.part; }
@@ -97,7 +99,8 @@ uint32_t insert_chain(ProbeContext& c, uint32_t block, std::optional<Holder>& pr
 struct MemRecord {
   struct Column {             // one register of every lane
     uint8_t reg = 0;
-    InstIndex at = 0;         // stored in front of the first access that needs it
+    InstIndex access = 0;     // the first that needs it
+    InstIndex at = 0;         // stored in front of this
     uint32_t place = 0;       // byte in the record
   };
   struct Scalar {             // lanes whose guard holds, or a uniform register
@@ -122,6 +125,18 @@ struct MemRecord {
   std::vector<Scalar> scalars;
   std::vector<wire::Access> accesses;   // without block numbers
   uint32_t bytes = 0;         // 0: no access, no record
+  struct Busy {               // registers that words of a full record are put together in, from what stands in front of `from` to
+    InstIndex from, to;       // what stands in front of `to`
+    sass::RegSet registers;
+  };
+  std::vector<Busy> busy;
+  // Registers that are stored later than their access: they hold what is to be stored even where the kernel is done with them.
+  sass::RegSet held() const {
+    sass::RegSet set;
+    for (const Column& c : columns)
+      if (c.at != c.access) set.set(c.reg);
+    return set;
+  }
 };
 MemRecord mem_record(const Code& code, const ProbeBlock& block, const Scope& scope);
 // Inserts the words of a full record, and says where each of them lies (mem_words.cc).

@@ -31,11 +31,11 @@ Code code_of(const std::vector<const char*>& lines) {
 // What is known of R2 in front of the one instruction that accesses memory by it.
 // `partial`: lines that some lanes miss; with it all others are whole.
 std::optional<LaneStride> r2(const std::vector<const char*>& lines, Dim3 block = row,
-                             std::optional<std::set<InstIndex>> partial = std::nullopt) {
+                             std::optional<std::set<InstIndex>> partial = std::nullopt, const Bytes& params = {}) {
   const Code code = code_of(lines);
   std::vector<bool> whole;
   for (InstIndex i = 0; partial && i < code.insts.size(); ++i) whole.push_back(!partial->contains(i));
-  const LaneStrides lanes(code, {block, whole, {}, 0});
+  const LaneStrides lanes(code, {block, whole, params, 0x210});
   std::optional<LaneStride> found;
   for (InstIndex i = 0; i < code.insts.size(); ++i)
     if (const auto l = lanes.before(i, 2)) {
@@ -185,6 +185,31 @@ TEST(LaneStrides, OfLoopPointersInBranches) {
                                        "EXIT"};
   EXPECT_EQ(r2(stale, row, std::set<InstIndex>{}), (LaneStride{4, 0, guard_always}));
   EXPECT_EQ(r2(stale, row, std::set<InstIndex>{2}), std::nullopt);
+}
+
+// A row of a matrix is as long as the launch says.
+TEST(LaneStrides, ByParametersOfTheLaunch) {
+  Bytes params;
+  for (const uint32_t word : {0x300u, 0x10u}) append(params, word);
+  const std::vector<const char*> loaded{"S2R R0, SR_TID.X", "LDC R3, c[0x0][0x214]", "IMAD R2, R0, R3, RZ", "LDS R5, [R2]", "EXIT"},
+      uniform{"S2R R0, SR_TID.X", "ULDC.64 UR4, c[0x0][0x210]", "IMAD R2, R0, UR4, RZ", "LDS R5, [R2]", "EXIT"},
+      operand{"S2R R0, SR_TID.X", "IMAD R2, R0, c[0x0][0x214], RZ", "LDS R5, [R2]", "EXIT"},
+      behind{"S2R R0, SR_TID.X", "LDC R3, c[0x0][0x218]", "IMAD R2, R0, R3, RZ", "LDS R5, [R2]", "EXIT"},
+      other_bank{"S2R R0, SR_TID.X", "LDC R3, c[0x3][0x214]", "IMAD R2, R0, R3, RZ", "LDS R5, [R2]", "EXIT"};
+  const auto with_params = [&](const std::vector<const char*>& lines) { return r2(lines, row, std::nullopt, params); };
+  EXPECT_EQ(r2(loaded), std::nullopt) << "not known";
+  EXPECT_EQ(with_params(loaded), (LaneStride{0x10, 0, guard_always}));
+  EXPECT_EQ(with_params(uniform), (LaneStride{0x300, 0, guard_always}));
+  EXPECT_EQ(with_params(operand), (LaneStride{0x10, 0, guard_always}));
+  EXPECT_EQ(with_params(behind), std::nullopt);
+  EXPECT_EQ(with_params(other_bank), std::nullopt);
+  // The same number by two ways is that number; two numbers are none.
+  EXPECT_EQ(with_params({"S2R R0, SR_TID.X", "LDC R3, c[0x0][0x214]", "IADD3 R4, R3, 0x10, RZ", "IMAD R2, R0, R4, RZ", "LDS R5, [R2]", "EXIT"}),
+            (LaneStride{0x20, 0, guard_always}));
+  EXPECT_EQ(r2({"S2R R0, SR_TID.X", "LDC R3, c[0x0][0x214]", "IMAD R2, R0, R3, RZ", "LDS R5, [R2]", "VIADD R3, R3, 0x1", "@P1 BRA 0x20", "EXIT"},
+               row, std::set<InstIndex>{}, params),
+            std::nullopt)
+      << "another stride each time";
 }
 
 // What a kernel of the fixtures gains: every access of the transposition, no matter its guard.

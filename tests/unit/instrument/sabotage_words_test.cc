@@ -29,7 +29,8 @@ class SabotageWords : public testing::TestWithParam<const char*> {
     const auto splicer = Splicer::create(kernel.cubin, kernel.name, shape);
     ASSERT_TRUE(splicer) << splicer.error().to_string();
     const std::vector<bool> full(splicer->blocks().size(), true);
-    auto spliced = splicer->counted(full).splice(plan_of(ProbeKind::mem), layout);
+    const std::vector<uint64_t> executions(splicer->blocks().size(), 1);
+    auto spliced = splicer->counted(full, executions).splice(plan_of(ProbeKind::mem), layout);
     ASSERT_TRUE(spliced) << spliced.error().to_string();
     mem = Case{kernel, std::move(*spliced), {}};
     mem.claims = mem.spliced.claims;
@@ -130,11 +131,11 @@ TEST_P(SabotageWords, Gone) {
 }
 TEST_P(SabotageWords, DecodersTakeSomethingElse) {
   using wire::Access;
-  misread([](Access& a) { return a.base != a.none && (a.base ^= 4, true); });
+  misread([](Access& a) { return a.base != a.none && (a.base = 0, true); });
   misread([](Access& a) { return a.base != a.none && (a.base_of_first = !a.base_of_first, true); });
   misread([](Access& a) { return a.base != a.none && (a.stride += 4, true); });
   misread([](Access& a) { return a.base != a.none && (a.step += 4, true); });
-  misread([](Access& a) { return a.mask != a.none && (a.mask ^= 4, true); });
+  misread([](Access& a) { return a.mask != a.none && (a.mask = 0, true); });
   misread([](Access& a) { return a.mask != a.none && (a.mask = Access::none, true); });
 }
 TEST_P(SabotageWords, NobodySawTheBlockFull) {

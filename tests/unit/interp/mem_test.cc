@@ -76,6 +76,12 @@ class BlockWitness final : public replay::interp::WitnessSink {
     if (active != ~0u) full[b->second] = false;
   }
   std::vector<bool> full;   // by block: never a lane missing
+  std::vector<uint64_t> executions() const {
+    std::vector<uint64_t> sums(full.size(), 0);
+    for (const auto& warp : executions_)
+      for (uint32_t b = 0; b < warp.size(); ++b) sums[b] += warp[b];
+    return sums;
+  }
   std::vector<uint32_t> bytes(const instrument::Splicer& splicer) const {
     std::vector<uint32_t> sums;
     for (const auto& warp : executions_) {
@@ -145,12 +151,13 @@ struct Check {
   std::string name;
 
   // `high`: leave out the high words of global addresses. `table`: a size for each slot. `some`: every second access only. `counted`:
-  // knowing which blocks are full.
+  // knowing which blocks are full, and the parameters.
   void trace(uint32_t one_in, bool high, bool table, bool some = false, bool counted_blocks = false) {
     const bundle::LaunchRecord& r = launch.record;
     const auto backend = replay::make_interp_backend();
     ASSERT_TRUE(backend->prepare(launch));
     instrument::LaunchShape shape{r.grid, r.block, r.cluster, r.dynamic_shared_bytes};
+    if (counted_blocks) shape.params = r.param_block;
     const std::vector<trace::MemoryRange> memory = memory_of(r);
     if (high) {
       ASSERT_FALSE(memory.empty());
@@ -179,15 +186,13 @@ struct Check {
     BlockWitness blocks(*splicer, warps);
     ASSERT_NO_FATAL_FAILURE(run(launch.code, &blocks));
 
-    if (counted_blocks) splicer = splicer->counted(blocks.full);
+    if (counted_blocks) splicer = splicer->counted(blocks.full, blocks.executions());
 
     constexpr uint32_t seed = 7;
     std::vector<uint32_t> bytes = blocks.bytes(*splicer);
     for (uint32_t w = 0; w < warps; ++w)
       if (!wire::cta_is_sampled(w / splicer->warps_per_cta(), one_in, seed)) bytes[w] = 0;
-    instrument::RecordForm form;
-    form.lines = true;
-    instrument::SlotPlan slots = instrument::plan_slots(bytes, splicer->largest_record(ProbeKind::mem), false, form,
+    instrument::SlotPlan slots = instrument::plan_slots(bytes, splicer->largest_record(ProbeKind::mem), false, splicer->mem_form(),
                                                         table ? 0 : uint64_t{1} << 30);
     ASSERT_EQ(slots.layout.table != 0, table);
     const auto buffer = backend->allocate(slots.total_bytes, "records");

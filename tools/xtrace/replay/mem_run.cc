@@ -60,16 +60,14 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& d
   };
   if (!first.stable) return varies();
   // Records are smaller where all lanes come the same way; their bytes are counted knowing that.
-  const instrument::Splicer splicer = all.splicer.counted(first.full());
+  const instrument::Splicer splicer = all.splicer.counted(first.full(), first.executions());
   LaunchContext c{all.backend, all.launch, splicer, all.reference, all.warps, all.warps_per_cta};
   XT_TRY(const Counts counts, count_launch(c, drawn));
   if (!counts.stable || counts.full() != first.full() || counts.executions() != first.executions()) return varies();
   XT_TRY_STATUS(check_bytes(c, counts, instrument::ProbeKind::mem, counts.mem_bytes));
   auto run = std::make_unique<MemRun>();
-  instrument::RecordForm form;
-  form.lines = true;
   XT_TRY(run->buffer, TraceBuffer::create(c.backend, counts.mem_bytes, c.splicer.largest_record(instrument::ProbeKind::mem),
-                                          false, form));
+                                          false, c.splicer.mem_form()));
   XT_TRY(run->spliced,
          c.splicer.splice({instrument::ProbeKind::mem, {}, drawn.one_in, drawn.seed, {}, {}, instrument::ProbeKind::mem, drawn.select},
                           run->buffer->layout()));
