@@ -140,7 +140,9 @@ class Addresses {
     const uint64_t result = field(last, result_field);
     if (result == reg || !place_of(store, result)) return std::nullopt;
     uint32_t first = last;
-    while (first > from_ && v_.is_inserted(first - 1)) --first;
+    // Where the rest of the prologue stands in front of it, not what that makes 4 * lane of.
+    const auto sets_lanes = [&](uint32_t k) { return claims_.lane_offset && v_.effects[k].def.gpr.test(*claims_.lane_offset); };
+    while (first > from_ && v_.is_inserted(first - 1) && !sets_lanes(first - 1)) --first;
     for (uint32_t lane = 0; lane < 32; ++lane)
       for (const uint32_t value : {0u, 0x12345678u}) {
         const uint32_t expected = value - lane * lanes.stride - (lane >> row_shift(claims_.launch.block)) * lanes.step;
