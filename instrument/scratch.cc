@@ -33,7 +33,8 @@ Result<UniformPlan> plan_uniform(const Code& code, const Liveness& liveness) {
 std::vector<sass::enc::Ureg> plan_spare_uniform(const Liveness& liveness, const UniformPlan& plan) {
   constexpr size_t most = 16;
   sass::RegSet free = liveness.untouched_uniform();
-  for (sass::enc::Ureg u : {plan.address, high_half(plan.address), plan.header, high_half(plan.header), plan.cursor, plan.mask, plan.base, plan.temp})
+  for (sass::enc::Ureg u : {plan.address, high_half(plan.address), plan.header, high_half(plan.header), plan.cursor, plan.mask,
+                            plan.base, plan.temp})
     free.reset(u.index);
   std::vector<sass::enc::Ureg> spare;
   for (uint8_t r = 62; r-- > 0 && spare.size() < most;)

@@ -107,7 +107,8 @@ class Layout {
 
   // What one register and one product can take away; the first lane's value needs none.
   std::optional<LaneStride> base_of(const std::optional<LaneStride>& lanes) const {
-    return lanes && (record_.full || by_lanes(*lanes) || by_rows(*lanes) || by_columns(*lanes, row_shift(shape_.block))) ? lanes : std::nullopt;
+    if (!lanes || record_.full || by_lanes(*lanes) || by_rows(*lanes) || by_columns(*lanes, row_shift(shape_.block))) return lanes;
+    return std::nullopt;
   }
 
   // Where a register of the access at i is stored: behind it, while it is on its way, if it has its value until then. A store in
@@ -365,9 +366,10 @@ class Writer {
             {.stall = vector_to_memory, .wait_mask = static_cast<uint8_t>(1u << h.scoreboard)});
       }
       const auto place = static_cast<int32_t>(column.place);
+      const uint8_t waits = i == column.access ? waits_of(i) : uint8_t{0};   // behind it the register has arrived
       put(seq,
           with_record_policy(enc::stg({c_.scratch.uniform().address, *lane, place}, enc::Gpr{column.reg}, enc::Size::b32)),
-          {.stall = scoreboard_visible, .wait_mask = i == column.access ? waits_of(i) : uint8_t{0}, .read_barrier = c_.scratch.scoreboard()});
+          {.stall = scoreboard_visible, .wait_mask = waits, .read_barrier = c_.scratch.scoreboard()});
     }
     return {};
   }
@@ -423,7 +425,8 @@ void move_cursor(ProbeContext& c) {
     if (has_record(b)) first_store = std::min(first_store, until_first_store(c, c.blocks.blocks[b]));
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     const InstIndex last = c.blocks.blocks[b].last();
-    if (has_record(b)) bump_address(c, c.out.before[last], c.map.blocks[b].record_bytes, stall_cycles(c.code, last, last + 1) + first_store);
+    const unsigned until_next = stall_cycles(c.code, last, last + 1) + first_store;
+    if (has_record(b)) bump_address(c, c.out.before[last], c.map.blocks[b].record_bytes, until_next);
   }
 }
 
