@@ -32,7 +32,7 @@ def interval(results):
     exponent = (results >> 23).astype(numpy.int64) - 127 - 23 + UNIT
     significand = ((results & 0x7FFFFF) | 0x800000).astype(numpy.int64)
     significand[results == 0] = 0
-    up, down = numpy.maximum(exponent, 0), numpy.maximum(-exponent, 0)
+    up, down = numpy.maximum(exponent, 0), numpy.clip(-exponent, 0, 40)  # of zero the exponent says nothing
     low = numpy.where(exponent >= 0, significand << up, (significand + (1 << down) - 1) >> down)
     return low, low + (1 << up) - 1
 
@@ -63,6 +63,8 @@ def fit(name, number, results, x, step, dropped):
 
 def segments(folder, name):
     bits = numpy.fromfile(f"{folder}/{name}.bits", dtype=numpy.uint32)
+    if name == "ex2":
+        bits -= numpy.uint32(1 << 23)  # 2^(1 + x) was measured, the table has 2^x
     if name == "rcp":  # 128 segments of 16 bits
         return [fit(name, k, part, X[::2], 1, 0) for k, part in enumerate(bits.reshape(128, -1))]
     if name == "tanh":  # by octave
