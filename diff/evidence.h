@@ -57,6 +57,7 @@ struct TimingEvidence {
   double drift = 0;                   // of the clean samples
   bool bimodal = false;               // clean or variant samples
   uint64_t outliers = 0;              // clean and variant samples
+  uint64_t intervals = 0, unconverged = 0;   // pair: that were estimated; of them without an answer that holds at half the rate
 };
 // From the statistics of one variant.
 TimingEvidence timing_evidence(const TimingStats& stats, const VariantTiming& variant);

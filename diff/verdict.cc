@@ -161,6 +161,7 @@ Verdict judge_timing(const TimingEvidence& e, double budget, Reasons& r) {
     if (e.drift != 0) r.add(Id::time_drift, "{:+.1f} % from the first half to the second", 100 * e.drift);
     if (e.bimodal) r.add(Id::time_bimodal);
     if (e.outliers != 0) r.add(Id::time_outliers, "{} samples", e.outliers);
+    if (e.unconverged != 0) r.add(Id::time_unconverged, "{} of {} intervals", e.unconverged, e.intervals);
   }
   const std::vector<Id> needed[] = {{Id::time_within}};
   return r.of(Aspect::timing, needed);

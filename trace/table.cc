@@ -28,7 +28,8 @@ std::vector<InstructionRow> instruction_table(const TableSources& sources) {
     r.warps = sources.counts->count_of(i).warps;
     r.threads = sources.counts->count_of(i).lanes;
     if (i.ungraded.count() != 0) r.ungraded_mean = i.ungraded.mean();
-    if (sources.times) r.graded = sources.times->grade(i.pc, sources.enough_samples);
+    const std::string hidden = sources.hidden ? sources.hidden(i.pc) : "";
+    if (sources.times && hidden.empty()) r.graded = sources.times->grade(i.pc, sources.enough_samples);
     if (!r.graded) {
       uint64_t samples = 0, deferred = 0;
       if (sources.times)
@@ -40,6 +41,8 @@ std::vector<InstructionRow> instruction_table(const TableSources& sources) {
       const std::string refusal = sources.refusal ? sources.refusal(i.pc) : "";
       if (!refusal.empty()) {
         r.no_grade = refusal;
+      } else if (!hidden.empty()) {
+        r.no_grade = hidden;
       } else if (samples != 0) {
         r.no_grade = fmt::format("{} samples, {} wanted", samples, sources.enough_samples);
       } else if (deferred != 0) {

@@ -28,6 +28,8 @@ struct TableSources {
   std::function<std::string(uint32_t pc)> sass, source;  // may be empty
   // Why a site could not be measured, for those refused by the splicer; empty string = it could be.
   std::function<std::string(uint32_t pc)> refusal;
+  // Why the time of a site is not shown although it was measured; empty string = it is.
+  std::function<std::string(uint32_t pc)> hidden;
 };
 
 // Rows in order of pc.

@@ -244,6 +244,11 @@ t.bimodal = true;
 t.outliers = 2;
 }
 }
+, {Id::time_unconverged, V::trusted, V::trusted, V::trusted, V::trusted, CHANGE{UNUSED;
+t.intervals = 16;
+t.unconverged = 2;
+}
+}
 , {Id::space_same, V::trusted, V::trusted, V::trusted, V::trusted, CHANGE{UNUSED;
 p.ctas_per_sm_after = 9;
 }

@@ -1,6 +1,7 @@
 #include "tools/xtrace/replay/launch_replay.h"
 
 #include <algorithm>
+#include <set>
 
 #include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/replay/count_run.h"
@@ -379,6 +380,10 @@ Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
   config.budget = options_.budget;
   config.semantics = rotation->semantics;
   config.timing = rotation->timing;
+  if (config.timing) {
+    config.timing->intervals = rotation->intervals.rows.size();
+    config.timing->unconverged = config.timing->intervals - diff::converged(rotation->intervals);
+  }
   config.space = rotation->space;
   config.space->trace_bytes = rotation->sites == 0 ? 0 : rotation->bytes / rotation->sites;   // of one replay
   config.intervals = std::move(rotation->intervals);
@@ -505,10 +510,13 @@ Status LaunchReplay::emit() {
 Status LaunchReplay::emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config) {
   const trace::GradedTimes* times = nullptr;
   const std::map<uint32_t, std::string>* refused = nullptr;
+  std::set<uint32_t> unconverged;
   for (const Pairs& p : pairs_)
     if (report_.configs[p.config].judgement.overall == diff::Verdict::trusted) {
       times = &p.rotation.times;
       refused = &p.rotation.refused;
+      for (const diff::IntervalRow& row : report_.configs[p.config].intervals->rows)
+        if (!row.converged) unconverged.insert(row.pc);
     }
   XT_TRY(config.artefacts, emit_trace(e, run, config));
   if (run.kind != trace::TraceKind::inst && times == nullptr) return {};
@@ -522,6 +530,9 @@ Status LaunchReplay::emit_trace_of(const EmitContext& e, TraceRun& run, ConfigRe
     if (refused == nullptr) return std::string("no pair probe in this replay");
     const auto why = refused->find(pc);
     return why == refused->end() ? std::string() : why->second;
+  };
+  table.hidden = [&](uint32_t pc) {
+    return std::string(unconverged.contains(pc) ? "not converged: another answer at half the sampling rate" : "");
   };
   const std::string suffix = config.probe == "inst" ? "" : "-" + config.probe;
   const std::string sample = sample_suffix(config);
