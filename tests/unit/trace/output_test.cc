@@ -485,6 +485,13 @@ TEST(Table, RowsReasonsAndRenderings) {
   EXPECT_EQ(rows[3].no_grade, "inside a wgmma group");
   EXPECT_EQ(rows[6].no_grade, "not executed");
 
+  TableSources doubted = sources;   // measured, and not to be shown
+  doubted.hidden = [](uint32_t pc) { return pc == 0x10 ? "not converged" : ""; };
+  const auto without = instruction_table(doubted);
+  EXPECT_FALSE(without[1].graded);
+  EXPECT_EQ(without[1].no_grade, "not converged");
+  EXPECT_EQ(without[3].no_grade, "inside a wgmma group");
+
   const std::string text = render_text(rows);
   EXPECT_THAT(
       text,
