@@ -140,7 +140,7 @@ def launch_row(replayed, sms):
 def replay(arguments, bundle, sms, out, pair_sites):
     """The replay itself times every launch in fresh processes."""
     # The traces are thrown away, so that no timelines are drawn.
-    command = [arguments.build / "bin" / "xtrace", "replay", bundle, f"--probes={PROBES}", "--compare", "--json", out,
+    command = [arguments.build / "bin" / "xtrace", "replay", bundle, f"--probes={arguments.probes}", "--compare", "--json", out,
                f"--pair-sites={pair_sites}", "--interval-sites=1", f"--processes={arguments.processes}",
                f"--time-limit={arguments.time_limit}", "--max-slices=1000", "--quiet", *(f"--sample={sample}" for sample in arguments.sample)]
     run(command, allowed=(0, 1, 2))   # verdicts; each is a result
@@ -239,6 +239,7 @@ def main():
     parser.add_argument("--commit", help="of the sources that were built")
     parser.add_argument("--only", action="append", metavar="PROGRAM", help="kernels13, hard_cases or torch_ops")
     parser.add_argument("--sample", action="append", metavar="all|cta:1/N", help="sampling rate (default: all and cta:1/16)")
+    parser.add_argument("--probes", default=PROBES, help=f"with commas (default: {PROBES})")
     parser.add_argument("--processes", type=int, default=5, help="processes that time a launch")
     parser.add_argument("--time-limit", type=float, default=10, help="seconds for timing a launch that stays undecided")
     parser.add_argument("--repeats", type=int, default=5, help="samples of the time with and without recording")
