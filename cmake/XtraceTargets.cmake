@@ -4,7 +4,7 @@
 option(XTRACE_PCH "precompiled headers; OFF checks that every file includes what it uses" ON)
 
 # Several files to a compiler's run: what a file shares with its neighbours is parsed and instantiated once. Names in the unnamed
-# namespaces of such files must differ; a file for which that is no good stands behind ALONE.
+# namespaces of such files must differ; a file for which that is no good stands behind ALONE, and so must one with OBJECT_DEPENDS.
 option(XTRACE_UNITY "compile several files in one run; OFF is better while files are edited" ON)
 
 function(xtrace_together target)  # files to compile alone...
@@ -38,15 +38,15 @@ function(xtrace_library name)
   endif()
 endfunction()
 
-# xtrace_support(name SOURCES ... LIBS ...)   a static library of a test or of developers' programs
+# xtrace_support(name SOURCES ... LIBS ... [ALONE ...])   a static library of a test or of developers' programs
 function(xtrace_support name)
-  cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(A "" "" "SOURCES;LIBS;ALONE" ${ARGN})
   add_library(${name} STATIC ${A_SOURCES})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_options(${name} PRIVATE -Wall -Wextra)
   target_link_libraries(${name} PUBLIC ${A_LIBS})
   xtrace_precompile(${name} REUSE_FROM xtrace_base)
-  xtrace_together(${name})
+  xtrace_together(${name} ${A_ALONE})
 endfunction()
 
 # xtrace_tool(name SOURCES ... LIBS ...)   a program for developers, with the C++ library inside

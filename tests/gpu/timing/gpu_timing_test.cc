@@ -233,7 +233,7 @@ TEST_F(GpuTiming, NoEffectBeforeItsCause) {
   ASSERT_TRUE(backend_->run(s.reference.module)->completed);
   const auto after = readings();
   const auto fit = trace::ClockFit::of(before, after);
-  ASSERT_TRUE(fit);
+  ASSERT_TRUE(fit) << before.size() << " and " << after.size() << " readings";
   const Bytes bytes = backend_->read_region(s.reference.module, 1).value();
   std::vector<replay::Hop> hops(replay::ring_hops);
   std::memcpy(hops.data(), bytes.data(), bytes.size());
