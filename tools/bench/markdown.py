@@ -6,6 +6,8 @@ it overlaps with nothing (`floor.added`).
 import argparse
 import json
 import pathlib
+import shutil
+import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -25,7 +27,11 @@ def cell(config):
 
 
 def short(kernel):
-    """Names of templates are long: what tells them apart is in the JSON."""
+    """Names of templates are long: what tells them apart is in the JSON. The function's own name, without namespaces and
+    arguments, where c++filt is there; never longer than 40 characters."""
+    if kernel.startswith("_Z") and shutil.which("c++filt"):
+        kernel = subprocess.run(["c++filt", kernel], capture_output=True, text=True, check=True).stdout.strip()
+        kernel = kernel.replace("(anonymous namespace)", "").split("<")[0].split("(")[0].split()[-1].split("::")[-1]
     return kernel if len(kernel) <= 40 else kernel[:37] + "..."
 
 
