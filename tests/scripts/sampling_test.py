@@ -68,6 +68,10 @@ def main():
     for probe in ("sync", "range", "count", "mem", "pair", "block", "inst"):
         expect(f"collatz: nth of {probe} is refused", "every nth execution" in (found[probe, "nth:3"]["refused"] or ""), found[probe, "nth:3"])
 
+    # A warp that waits longer than in the counting replays must not write past its slot.
+    found = replay(xtrace, "hard_cases-small.xtr", "spin_lock", "--probes=mem", "--sample=all", "--at", "op:*")
+    expect("spin_lock: mem in its loop is refused", "waits for others" in (found["mem", "all"]["refused"] or ""), found["mem", "all"]["refused"])
+
     for line in wrong:
         print(f"FAILED: {line[:600]}")
     return 1 if wrong else 0

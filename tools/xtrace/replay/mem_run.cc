@@ -61,6 +61,13 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& d
   if (!first.stable) return varies();
   // Records are smaller where all lanes come the same way; their bytes are counted knowing that.
   const instrument::Splicer splicer = all.splicer.counted(first.full(), first.executions());
+  // Counting replays may agree by chance: a slot in which every record has its place can be too small for the next one.
+  const std::vector<bool> waiting = splicer.waiting();
+  for (uint32_t b = 0; b < waiting.size(); ++b)
+    if (waiting[b] && splicer.record_bytes(instrument::ProbeKind::mem, b) != 0)
+      return with_hint(unsupported("accesses in the loop at {:#x}, which waits for others: how many records it makes is not known",
+                                   splicer.blocks()[b].first_pc),
+                       "use count, block or inst, or leave them out with --at");
   LaunchContext c{all.backend, all.launch, splicer, all.reference, all.warps, all.warps_per_cta};
   XT_TRY(const Counts counts, count_launch(c, drawn));
   if (!counts.stable || counts.full() != first.full() || counts.executions() != first.executions()) return varies();
