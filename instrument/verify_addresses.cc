@@ -6,6 +6,7 @@
 #include "instrument/blocks.h"
 #include "instrument/sass/access.h"
 #include "instrument/sass/print.h"
+#include "instrument/verify_fields.h"
 #include "instrument/verify_state.h"
 
 namespace xtrace::instrument {
@@ -13,14 +14,7 @@ namespace {
 
 using Kind = AddressClaim::Kind;
 
-constexpr uint16_t stg_uniform = 0x1986;   // STG [R.U32+UR+offset], R
-constexpr uint16_t vote = 0x806, mov_ur = 0x1c02, imad_imm = 0x824, lop3_imm = 0x812, shf_imm = 0x819, s2r = 0x919;
-constexpr uint64_t lut_and = 0xc0, shf_r_u32_hi = 0x8b;
-constexpr BitRange guard_field = bits(15, 12), lane_field = bits(31, 24), data_field = bits(39, 32), place_field = bits(63, 40);
-constexpr BitRange result_field = bits(23, 16), mov_ur_field = bits(37, 32), vote_field = bits(90, 87), mode_field = bits(73, 72);
-constexpr BitRange factor_field = bits(63, 32), addend_field = bits(71, 64), special_field = bits(79, 72);
-constexpr BitRange size_field = bits(75, 73), lut_field = bits(79, 72), shf_field = bits(80, 73);
-constexpr uint64_t no_register = 255, lane_number = 0, size_64 = 5, vote_any = 1, always = 7;
+using namespace fields;
 
 LaunchFacts facts_of(const SpliceClaims& claims, const Blocks& blocks) {
   LaunchFacts facts = claims.launch;
@@ -72,8 +66,8 @@ class Addresses {
   bool takes(uint32_t k, Kind kind, uint8_t index) const {
     if (!v_.is_inserted(k)) return false;
     switch (kind) {
-      case Kind::column: return is_store(k) && field(k, lane_field) != no_register && field(k, data_field) == index;
-      case Kind::uniform: return sass::opcode13(v_.words[k]) == mov_ur && field(k, mov_ur_field) == index;
+      case Kind::column: return is_store(k) && field(k, a_field) != no_register && field(k, b_field) == index;
+      case Kind::uniform: return sass::opcode13(v_.words[k]) == mov_ur && field(k, ur_field) == index;
       case Kind::base: return false;   // check_base()
       case Kind::mask:
         return sass::opcode13(v_.words[k]) == vote && field(k, mode_field) == vote_any && field(k, vote_field) == index;
@@ -97,10 +91,10 @@ class Addresses {
 
   // Where a store of words that are one for the warp puts register `reg`.
   std::optional<uint32_t> place_of(uint32_t store, uint64_t reg) const {
-    if (!is_store(store) || field(store, lane_field) != no_register) return std::nullopt;
+    if (!is_store(store) || field(store, a_field) != no_register) return std::nullopt;
     const auto place = static_cast<uint32_t>(field(store, place_field));
-    if (field(store, data_field) == reg) return place;
-    if (field(store, size_field) == size_64 && field(store, data_field) + 1 == reg) return place + uint32_t{sizeof(uint32_t)};
+    if (field(store, b_field) == reg) return place;
+    if (field(store, size_field) == size_64 && field(store, b_field) + 1 == reg) return place + uint32_t{sizeof(uint32_t)};
     return std::nullopt;
   }
 
@@ -124,7 +118,7 @@ class Addresses {
         fail(store, i, fmt::format("{} is not done by the lanes that R{} is proven for", text(store), reg));
       } else {
         v_.access_guard[store] = true;
-        if (field(store, data_field) == reg) v_.address_store[store] = true;
+        if (field(store, b_field) == reg) v_.address_store[store] = true;
         check_place(block, i, store, c.place);
       }
       return true;
@@ -134,9 +128,9 @@ class Addresses {
   // The place where a store puts the base of `reg`: the register itself, or what the inserted words before the store make of it.
   std::optional<uint32_t> base_in(uint32_t store, uint8_t reg, const LaneStride& lanes) const {
     const bool uniform = lanes.stride == 0 && lanes.step == 0;
-    if (uniform && field(store, data_field) == reg) return place_of(store, reg);
+    if (uniform && field(store, b_field) == reg) return place_of(store, reg);
     const uint32_t last = store - 1;
-    if (!v_.is_inserted(last) || field(last, addend_field) != reg) return std::nullopt;
+    if (!v_.is_inserted(last) || field(last, c_field) != reg) return std::nullopt;
     const uint64_t result = field(last, result_field);
     if (result == reg || !place_of(store, result)) return std::nullopt;
     uint32_t first = last;
@@ -162,15 +156,15 @@ class Addresses {
     for (uint32_t k = first; k <= last; ++k) {
       const sass::RegEffects& def = v_.effects[k].def;
       if (def.gpr.none()) continue;
-      const auto imm = static_cast<uint32_t>(field(k, factor_field));
-      const auto a = read(k, lane_field), c = read(k, addend_field);
+      const auto imm = static_cast<uint32_t>(field(k, imm_field));
+      const auto a = read(k, a_field), c = read(k, c_field);
       std::optional<uint32_t> result;
       const uint16_t op = sass::opcode13(v_.words[k]);
       if (v_.effects[k].guarded) result = std::nullopt;
       else if (op == s2r && field(k, special_field) == lane_number) result = lane;
       else if (op == imad_imm && a && c) result = *a * imm + *c;
       else if (op == lop3_imm && a && field(k, lut_field) == lut_and) result = *a & imm;
-      else if (op == shf_imm && c && field(k, lane_field) == no_register && field(k, shf_field) == shf_r_u32_hi) result = *c >> imm;
+      else if (op == shf_imm && c && field(k, a_field) == no_register && field(k, shf_field) == shf_r_u32_hi) result = *c >> imm;
       for (uint64_t r = 0; r < no_register; ++r)
         if (def.gpr.test(r)) values[r] = result;
     }
@@ -178,7 +172,7 @@ class Addresses {
   }
   bool covers(uint32_t store, uint32_t place) const {
     const uint64_t from = field(store, place_field), size = field(store, size_field);
-    const uint64_t words = field(store, lane_field) == no_register && size == size_64 ? 2 : 1;
+    const uint64_t words = field(store, a_field) == no_register && size == size_64 ? 2 : 1;
     return place >= from && place < from + words * sizeof(uint32_t);
   }
   void check_place(const ProbeBlock& block, InstIndex i, uint32_t store, uint32_t place) {

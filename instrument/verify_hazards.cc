@@ -19,6 +19,7 @@
 #include <deque>
 
 #include "instrument/sass/print.h"
+#include "instrument/verify_fields.h"
 #include "instrument/verify_state.h"
 
 namespace xtrace::instrument {
@@ -199,12 +200,11 @@ class Hazards {
 
   // A probe's guard is the probe's, or that of the EXIT behind it, or of the access that it records.
   bool own_guard(uint32_t k, const State& s) const {
-    constexpr BitRange guard_field = bits(15, 12);
-    const auto guard = get_bits(v_.words[k], guard_field);
+    const auto guard = get_bits(v_.words[k], fields::guard_field);
     if (v_.access_guard[k] || (s.probe_guard >> (guard & 7) & 1) != 0) return true;
     const uint32_t next = v_.next_original[k];
     return next != SpliceView::inserted && v_.old.insts[next].fx.flow == sass::Flow::exit &&
-           get_bits(v_.old.insts[next].raw, guard_field) == guard;
+           get_bits(v_.old.insts[next].raw, fields::guard_field) == guard;
   }
 
   void check_definitions(uint32_t k, const State& s) {

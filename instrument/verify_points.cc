@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "instrument/sass/print.h"
+#include "instrument/verify_fields.h"
 #include "instrument/verify_state.h"
 
 namespace xtrace::instrument {
@@ -10,15 +11,8 @@ namespace {
 
 using Kind = wire::Value::Kind;
 
-constexpr uint16_t stg_uniform = 0x1986;                               // STG [R.U32+UR+offset], R
-constexpr uint16_t uiadd3_imm = 0x890, ushf_imm = 0x899, uimad_imm = 0x8a4, isetp_ur = 0xc0c;   // bits [11:0]
-constexpr uint16_t vote = 0x806, mov_ur = 0x1c02, mov_imm = 0x802, cs2r = 0x805;
-constexpr BitRange data_field = bits(39, 32), lane_field = bits(31, 24), place_field = bits(63, 40), size_field = bits(75, 73);
-constexpr BitRange result_field = bits(23, 16), imm_field = bits(63, 32), special_field = bits(79, 72);
-constexpr BitRange guard_field = bits(15, 12), predicate_field = bits(83, 81), shift_field = bits(39, 32), compare_field = bits(78, 76);
-constexpr uint64_t not_equal = 5, top_bit = 31;
-constexpr BitRange vote_mode = bits(73, 72), vote_field = bits(90, 87);
-constexpr uint64_t no_register = 255, vote_any = 1, always = 7, clock_lo = 80, globaltimer_lo = 82;
+using namespace fields;
+constexpr uint64_t top_bit = 31;
 
 class Points {
  public:
@@ -120,7 +114,7 @@ class Points {
   }
 
   bool votes(uint32_t k, uint64_t predicate) const {
-    return sass::opcode13(v_.words[k]) == vote && field(k, vote_mode) == vote_any && field(k, vote_field) == predicate;
+    return sass::opcode13(v_.words[k]) == vote && field(k, mode_field) == vote_any && field(k, vote_field) == predicate;
   }
   bool reads(uint32_t k, uint64_t special) const {
     return sass::opcode13(v_.words[k]) == cs2r && field(k, special_field) == special;
@@ -146,7 +140,7 @@ class Points {
     for (uint32_t k = begin_; k < end_; ++k) {
       if (!is_store(k)) continue;
       const auto at = static_cast<uint32_t>(field(k, place_field));
-      const bool columns = field(k, lane_field) != no_register;
+      const bool columns = field(k, a_field) != no_register;
       const uint32_t bytes = columns ? wire::mem_line : 4 * words_of(field(k, size_field));
       if (place < at || place >= at + bytes) continue;
       if (store || columns) return fail(k, fmt::format("byte {} of the record is written again", place));
@@ -154,7 +148,7 @@ class Points {
     }
     if (!store) return fail(begin_, fmt::format("byte {} of the record is not written", place));
     if (!right_guard(*store)) return fail(*store, "not by all lanes, or not every nth time");
-    const auto reg = static_cast<unsigned>(field(*store, data_field) + (place - field(*store, place_field)) / 4);
+    const auto reg = static_cast<unsigned>(field(*store, b_field) + (place - field(*store, place_field)) / 4);
     uint32_t k = *store;
     const uint32_t first = held ? v_.copies[0].label[i_] : begin_;
     while (k > first) {
@@ -171,9 +165,9 @@ class Points {
     bool found = false;
     for (uint32_t k = begin_; k < end_; ++k) {
       if (v_.effects[k].def.gpr.test(value.index)) return fail(k, fmt::format("{} changes what is recorded", text(k)));
-      if (!is_store(k) || field(k, lane_field) == no_register || field(k, place_field) != value.place) continue;
+      if (!is_store(k) || field(k, a_field) == no_register || field(k, place_field) != value.place) continue;
       if (found) return fail(k, fmt::format("byte {} of the record is written again", value.place));
-      if (field(k, data_field) != value.index || !right_guard(k) || words_of(field(k, size_field)) != 1)
+      if (field(k, b_field) != value.index || !right_guard(k) || words_of(field(k, size_field)) != 1)
         return fail(k, fmt::format("{} stands where R{} should", text(k), value.index));
       found = true;
       v_.address_store[k] = true;

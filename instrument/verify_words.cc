@@ -7,22 +7,14 @@
 
 #include "instrument/sass/access.h"
 #include "instrument/sass/print.h"
+#include "instrument/verify_fields.h"
 #include "instrument/verify_state.h"
 
 namespace xtrace::instrument {
 namespace {
 
 constexpr unsigned lanes_of_warp = 32;
-constexpr uint8_t rz = 255, always = 7;
-constexpr uint16_t stg_uniform = 0x1986;   // STG [R.U32+UR+offset], R
-constexpr uint16_t mov_imm = 0x802, mov_reg = 0x202, mov_ur = 0x1c02, imad_imm = 0x824, lop3_reg = 0x212, lop3_imm = 0x812,
-                   lop3_ur = 0x1c12, shf_imm = 0x819, p2r = 0x803, vote = 0x806, voteu = 0x886, r2ur = 0x2ca, s2r = 0x919;
-constexpr BitRange guard_field = bits(15, 12), a_field = bits(31, 24), b_field = bits(39, 32), c_field = bits(71, 64);
-constexpr BitRange ur_field = bits(37, 32), imm_field = bits(63, 32), place_field = bits(63, 40), size_field = bits(75, 73);
-constexpr BitRange lut_field = bits(79, 72), shf_field = bits(80, 73), mode_field = bits(73, 72), vote_field = bits(90, 87);
-constexpr BitRange special_field = bits(79, 72), to_uniform_field = bits(21, 16);
-constexpr uint64_t vote_any = 1, lane_number = 0, shf_r_u32_hi = 0x8b, shf_l_u32 = 0x3;
-constexpr uint64_t lut_and = 0xc0, lut_and_or = 0xea, lut_select = 0xca;
+using namespace fields;
 
 // A value of 32 bits: a number, or that of a register of the kernel as its `version`-th definition in the block left it, plus a
 // number. A vector register's is that of one lane, or of the first lane of a guard.
@@ -64,7 +56,7 @@ class Words {
       i_ = v_.origin[k];
       expect();
       const sass::RegEffects& def = v_.effects[k].def;
-      for (unsigned r = 0; r < rz; ++r)
+      for (unsigned r = 0; r < no_register; ++r)
         if (def.gpr.test(r)) {
           ++gpr_version_[r];
           gpr_.erase(static_cast<uint8_t>(r));
@@ -130,7 +122,7 @@ class Words {
     return v;
   }
   Value read(uint8_t reg, unsigned lane) const {
-    if (reg == rz) return number(0);
+    if (reg == no_register) return number(0);
     const auto found = gpr_.find(reg);
     return found == gpr_.end() ? original(reg, lane) : found->second[lane];
   }
@@ -157,7 +149,7 @@ class Words {
       if (number_ != 0 && (fx.def.pred >> p & 1)) groups_.erase(p);
     if (fx.def.gpr.none()) return;
     const auto group = groups_.find(guard);
-    for (unsigned r = 0; r < rz; ++r) {
+    for (unsigned r = 0; r < no_register; ++r) {
       if (!fx.def.gpr.test(r)) continue;
       const auto reg = static_cast<uint8_t>(r);
       if (number_ == 0 && is_held(reg)) continue;   // the rest of the prologue stands in the entry
@@ -183,8 +175,8 @@ class Words {
       case s2r: return field(k, special_field) == lane_number ? number(lane) : Value{};
       case imad_imm: return known_a ? sum(c, a.number * imm) : Value{};
       case shf_imm:
-        if (field(k, shf_field) == shf_r_u32_hi && field(k, a_field) == rz && known_c) return number(c.number >> (imm & 31));
-        if (field(k, shf_field) == shf_l_u32 && field(k, c_field) == rz && known_a) return number(a.number << (imm & 31));
+        if (field(k, shf_field) == shf_r_u32_hi && field(k, a_field) == no_register && known_c) return number(c.number >> (imm & 31));
+        if (field(k, shf_field) == shf_l_u32 && field(k, c_field) == no_register && known_a) return number(a.number << (imm & 31));
         return {};
       case p2r: {
         uint32_t bits = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trace/lane_values.h"
+#include "trace/mark_columns.h"
 
 namespace xtrace::trace {
 namespace {
@@ -39,12 +40,7 @@ uint64_t MemEncoder::finish(const MemWarp& w, std::string& out) {
   for (uint64_t v : {uint64_t{w.warp}, uint64_t{w.cta}, uint64_t{w.warp_in_cta}, uint64_t{w.sm}, uint64_t{w.hardware_slot},
                      w.bytes_written, w.bytes_kept})
     put_varint(out, v);
-  put_varint(out, w.marks.size());
-  for (const LossMark& m : w.marks) {
-    put_varint(out, static_cast<uint64_t>(m.loss));
-    put_varint(out, m.record);
-    put_varint(out, m.bytes);
-  }
+  put_marks(out, w.marks);
   out += events_;
   out.push_back(static_cast<char>(tag_end));
   events_.clear();
@@ -59,14 +55,7 @@ Result<uint64_t> decode_mem_warp(VarintReader& in, const wire::AddressMap& map, 
   MemWarp w;
   for (uint32_t* v : {&w.warp, &w.cta, &w.warp_in_cta, &w.sm, &w.hardware_slot}) *v = in.varint32();
   for (uint64_t* v : {&w.bytes_written, &w.bytes_kept}) *v = in.varint();
-  w.marks.resize(in.count(3));
-  for (LossMark& m : w.marks) {
-    const uint64_t loss = in.varint();
-    if (loss >= loss_count) in.fail();
-    m.loss = static_cast<Loss>(in.ok() ? loss : 0);
-    m.record = in.varint32();
-    m.bytes = in.varint();
-  }
+  take_marks(in, w.marks);
   std::vector<uint64_t> last(map.accesses.size(), 0);
   LaneAddresses addresses{};
   uint64_t records = 0;

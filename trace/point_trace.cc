@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "trace/lane_values.h"
+#include "trace/mark_columns.h"
 #include "trace/slot_walk.h"
 
 namespace xtrace::trace {
@@ -245,12 +246,7 @@ uint64_t PointEncoder::end(const PointWarp& w, std::string& out) {
   for (uint64_t v : {uint64_t{w.warp}, uint64_t{w.cta}, uint64_t{w.warp_in_cta}, uint64_t{w.sm}, uint64_t{w.hardware_slot},
                      uint64_t{w.part}, w.start_clock, w.start_time, w.bytes_written, w.bytes_kept})
     put_varint(out, v);
-  put_varint(out, w.marks.size());
-  for (const LossMark& m : w.marks) {
-    put_varint(out, static_cast<uint64_t>(m.loss));
-    put_varint(out, m.record);
-    put_varint(out, m.bytes);
-  }
+  put_marks(out, w.marks);
   out += events_;
   out.push_back(static_cast<char>(tag_end));
   return records_;
@@ -260,14 +256,7 @@ Result<uint64_t> decode_point_warp(VarintReader& in, const wire::AddressMap& map
   PointWarp w;
   for (uint32_t* v : {&w.warp, &w.cta, &w.warp_in_cta, &w.sm, &w.hardware_slot, &w.part}) *v = in.varint32();
   for (uint64_t* v : {&w.start_clock, &w.start_time, &w.bytes_written, &w.bytes_kept}) *v = in.varint();
-  w.marks.resize(in.count(3));
-  for (LossMark& m : w.marks) {
-    const uint64_t loss = in.varint();
-    if (loss >= loss_count) in.fail();
-    m.loss = static_cast<Loss>(in.ok() ? loss : 0);
-    m.record = in.varint32();
-    m.bytes = in.varint();
-  }
+  take_marks(in, w.marks);
   if (!in.ok()) return uint64_t{0};
   XT_TRY_STATUS(visitor.begin(w));
   std::vector<std::vector<uint64_t>> last_values;

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "trace/map_columns.h"
+#include "trace/mark_columns.h"
 #include "trace/varint.h"
 
 namespace xtrace::trace {
@@ -61,12 +62,7 @@ void encode_warp(std::string& out, const WarpTrace& t) {
     put_varint(out, v);
   put_varint(out, t.gaps.size());
   for (uint32_t g : t.gaps) put_varint(out, g);
-  put_varint(out, t.marks.size());
-  for (const LossMark& m : t.marks) {
-    put_varint(out, static_cast<uint64_t>(m.loss));
-    put_varint(out, m.record);
-    put_varint(out, m.bytes);
-  }
+  put_marks(out, t.marks);
   put_varint(out, t.records());
   for (wire::RecordKind k : t.kind) out.push_back(static_cast<char>(k));
   for (uint32_t i : t.index) put_varint(out, i);
@@ -105,13 +101,7 @@ void decode_warp(VarintReader& in, const TraceMeta& meta, WarpTrace& t) {
   for (uint64_t* v : {&t.exit_clock, &t.bytes_written, &t.bytes_kept, &t.bytes_dropped}) *v = in.varint();
   t.gaps.resize(in.count());
   for (uint32_t& g : t.gaps) g = in.varint32();
-  t.marks.resize(in.count(3));
-  for (LossMark& m : t.marks) {
-    const uint64_t loss = in.varint();
-    if (loss >= loss_count) in.fail();
-    m = {static_cast<Loss>(in.ok() ? loss : 0), in.varint32(), 0};
-    m.bytes = in.varint();
-  }
+  take_marks(in, t.marks);
   const uint64_t n = in.count(7);  // kind 1, index 1, mask 4, at least one clock
   for (char k : in.bytes(n)) t.kind.push_back(static_cast<wire::RecordKind>(static_cast<uint8_t>(k)));
   if (!in.ok()) return;

@@ -52,14 +52,6 @@ struct Piece {
   uint32_t bytes() const { return 4 * registers * groups; }
 };
 
-Shape shape_of(unsigned registers) {
-  return registers == 4 ? Shape::quad : registers == 2 ? Shape::pair : Shape::single;
-}
-enc::Size size_of(unsigned registers) {
-  return registers == 4 ? enc::Size::b128 : registers == 2 ? enc::Size::b64 : enc::Size::b32;
-}
-uint8_t log2_of(unsigned n) { return n == 4 ? 2 : n == 2 ? 1 : 0; }
-
 // A uniform register that a piece has until its store.
 struct Taken {
   enc::Ureg reg;

@@ -55,14 +55,6 @@ struct Piece {
   }
 };
 
-Shape shape_of(unsigned registers) {
-  return registers == 4 ? Shape::quad : registers == 2 ? Shape::pair : Shape::single;
-}
-enc::Size size_of(unsigned registers) {
-  return registers == 4 ? enc::Size::b128 : registers == 2 ? enc::Size::b64 : enc::Size::b32;
-}
-unsigned log2_of(unsigned n) { return n == 4 ? 2 : n == 2 ? 1 : 0; }
-
 class PlainInst {
  public:
   PlainInst(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)

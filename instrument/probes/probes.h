@@ -161,6 +161,15 @@ void bump_address(ProbeContext& c, Sequence& seq, uint32_t bytes, unsigned until
 void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words, uint32_t offset,
                  std::optional<sass::enc::Pred> guard = std::nullopt);
 
+// What a store of 1, 2 or 4 registers takes: their shape, its width, and the logarithm.
+constexpr Holder::Shape shape_of(unsigned registers) {
+  return registers == 4 ? Holder::Shape::quad : registers == 2 ? Holder::Shape::pair : Holder::Shape::single;
+}
+constexpr sass::enc::Size size_of(unsigned registers) {
+  return registers == 4 ? sass::enc::Size::b128 : registers == 2 ? sass::enc::Size::b64 : sass::enc::Size::b32;
+}
+constexpr unsigned log2_of(unsigned registers) { return registers == 4 ? 2 : registers == 2 ? 1 : 0; }
+
 // Records are written once and read by the host: their stores say that these lines may go first.
 sass::RawInst with_record_policy(sass::RawInst store);
 

@@ -3,32 +3,19 @@
 //   FOLDER/FUNCTION.bits   results as 32-bit words, for fit.py: rcp and ex2 of 1.0 to 2.0, lg2 likewise, rsq and sqrt to 4.0, tanh
 //                          of 2^-8 to 8.0, sin of k * 2^-25 turns, k < 2^23
 #include <cuda.h>
-#include <dlfcn.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "tests/driver_calls.h"
 #include "tests/mufu/hash.h"
 
 namespace {
 
 using namespace xtrace::mufu;
-
-void* library = nullptr;
-template <typename F>
-F* find(const char* name) {
-  void* f = dlsym(library, name);
-  if (f == nullptr) std::fprintf(stderr, "no %s\n", name), std::exit(3);
-  return reinterpret_cast<F*>(f);
-}
-#define FIND(name) find<decltype(name)>(#name)
-void check(CUresult r, const char* what) {
-  if (r == CUDA_SUCCESS) return;
-  std::fprintf(stderr, "%s: error %d\n", what, static_cast<int>(r));
-  std::exit(3);
-}
+using namespace xtrace::driver_calls;
 
 // The kernels with another function and type in their MUFU: bits [77:74] and [73:72].
 std::string with_function(std::string cubin, unsigned code, unsigned type) {
@@ -89,8 +76,7 @@ class Unit {
 
 int main(int argc, char** argv) {
   if (argc != 3) return std::fprintf(stderr, "usage: %s CUBIN FOLDER\n", argv[0]), 64;
-  library = dlopen("libcuda.so.1", RTLD_NOW);
-  if (library == nullptr) return std::fprintf(stderr, "no libcuda.so.1\n"), 3;
+  xtrace::driver_calls::open();
   std::string cubin;
   if (FILE* f = std::fopen(argv[1], "rb")) {
     cubin.resize(1 << 20);

@@ -4,7 +4,6 @@
 //   FOLDER/encode.txt  more maps, with the arguments that gave them; no copy
 // Every kind runs in a process of its own, 200 copies each: a fault ends those behind it and no others.
 #include <cuda.h>
-#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,31 +13,19 @@
 #include <optional>
 #include <string>
 
+#include "tests/driver_calls.h"
 #include "tests/tensor_maps/cases.h"
 
 namespace {
 
 using namespace xtrace::tensor_maps;
+using namespace xtrace::driver_calls;
 
 struct Copy {
   uint32_t rank, operation;
   int32_t at[5];
   uint32_t offset, bytes, total;
 };
-
-void* library = nullptr;
-template <typename F>
-F* find(const char* name) {
-  void* f = dlsym(library, name);
-  if (f == nullptr) std::fprintf(stderr, "no %s\n", name), std::exit(3);
-  return reinterpret_cast<F*>(f);
-}
-#define FIND(name) find<decltype(name)>(#name)
-void check(CUresult r, const char* what) {
-  if (r == CUDA_SUCCESS) return;
-  std::fprintf(stderr, "%s: error %d\n", what, static_cast<int>(r));
-  std::exit(3);
-}
 
 CUresult encode(const Case& c, CUtensorMap& map) {
   std::memset(&map, 0, sizeof map);
@@ -200,11 +187,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s CUBIN FOLDER LOADS STORES REDUCTIONS [SEED]\n       %s CUBIN FOLDER ROW\n", argv[0], argv[0]);
     return 64;
   }
-  library = dlopen("libcuda.so.1", RTLD_NOW);
-  if (library == nullptr) {
-    std::fprintf(stderr, "no libcuda.so.1\n");
-    return 3;
-  }
+  xtrace::driver_calls::open();
   if (argc == 4) {
     const auto c = from_row(argv[3]);
     if (!c) return std::fprintf(stderr, "not a row: %s\n", argv[3]), 64;

@@ -9,6 +9,7 @@
 #include "replay/interp/interp_backend.h"
 #include "replay/interp/value/tensor_map.h"
 #include "tests/tensor_maps/cases.h"
+#include "tests/unit/interp/run_as_recorded.h"
 
 namespace xtrace::tensor_maps {
 namespace {
@@ -77,25 +78,17 @@ replay::LaunchImage launch_of(const Row& row, const Bytes& cubin) {
 TEST(TensorMap, CopiesAreThoseOfTheHardware) {
   const auto cubin = read_file(XTRACE_SOURCE_DIR "/tests/tensor_maps/kernels.cubin");
   ASSERT_TRUE(cubin);
-  const auto backend = replay::make_interp_backend();
   std::map<std::pair<Kind, uint32_t>, unsigned> seen;
   for (const Row& row : rows()) {
     const replay::LaunchImage launch = launch_of(row, *cubin);
-    ASSERT_TRUE(backend->prepare(launch)) << row.text;
-    const auto module = backend->load(launch.code);
-    ASSERT_TRUE(module) << module.error().to_string();
-    const auto outcome = backend->run(*module);
-    ASSERT_TRUE(outcome) << row.text << ": " << outcome.error().to_string();
-    ASSERT_TRUE(outcome->completed) << row.text << ": " << outcome->failure;
-    const auto regions = backend->read_regions(*module);
-    ASSERT_TRUE(regions);
-    const Bytes& left = (*regions)[row.c.kind == Kind::load ? 0 : 1];
+    SCOPED_TRACE(row.text);
+    std::vector<Bytes> regions;
+    ASSERT_NO_FATAL_FAILURE(interp_test::run_original(launch, regions));
+    const Bytes& left = regions[row.c.kind == Kind::load ? 0 : 1];
     const auto* bytes = reinterpret_cast<const uint8_t*>(left.data());
-    EXPECT_EQ(read_at<uint32_t>((*regions)[0], 0, "status").value_or(1), 0u) << "the barrier was not complete: " << row.text;
-    EXPECT_EQ(row.c.kind == Kind::load ? digest(bytes + 16, shared_bytes(row.c)) : digest(bytes, left.size()), row.digest)
-        << row.text;
+    EXPECT_EQ(read_at<uint32_t>(regions[0], 0, "status").value_or(1), 0u) << "the barrier was not complete";
+    EXPECT_EQ(row.c.kind == Kind::load ? digest(bytes + 16, shared_bytes(row.c)) : digest(bytes, left.size()), row.digest);
     ++seen[{row.c.kind, row.c.type}];
-    ASSERT_TRUE(backend->finish());
   }
   EXPECT_EQ(seen.size(), 13u + 13u + 7u) << "loads and stores of every type, reductions of seven";
 }
@@ -173,18 +166,11 @@ TEST(TensorMap, MulticastReachesTheCtasOfTheMask) {
     r.regions[0].address = DevPtr{out_address}, r.regions[0].size = out_bytes;
     r.regions[1].address = DevPtr{c.address}, r.regions[1].size = tensor.size();
     launch.before = {Bytes(out_bytes), tensor};
-    const auto backend = replay::make_interp_backend();
-    ASSERT_TRUE(backend->prepare(launch));
-    const auto module = backend->load(launch.code);
-    ASSERT_TRUE(module) << module.error().to_string();
-    const auto outcome = backend->run(*module);
-    ASSERT_TRUE(outcome) << outcome.error().to_string();
-    ASSERT_TRUE(outcome->completed) << outcome->failure;
-    const auto regions = backend->read_regions(*module);
-    ASSERT_TRUE(regions);
+    std::vector<Bytes> left;
+    ASSERT_NO_FATAL_FAILURE(interp_test::run_original(launch, left));
     for (uint32_t rank = 0; rank < 2; ++rank)
       for (uint32_t i = 0; i < bytes; ++i)
-        ASSERT_EQ((*regions)[0][rank * bytes + i], (mask >> rank & 1) != 0 ? tensor[i / 32 * 64 + i % 32] : std::byte{0xee})
+        ASSERT_EQ(left[0][rank * bytes + i], (mask >> rank & 1) != 0 ? tensor[i / 32 * 64 + i % 32] : std::byte{0xee})
             << "mask " << mask << ", CTA " << rank << ", byte " << i;
   }
 }

@@ -94,4 +94,12 @@ uint32_t word_count(const Case& c) {
   return static_cast<uint32_t>(c.spliced.map.original_of_new.size());
 }
 
+bool inserted(const Case& c, uint32_t index) { return c.spliced.map.original_of_new[index] == wire::AddressMap::inserted; }
+
+std::set<std::string> rules(const std::vector<Violation>& violations) {
+  std::set<std::string> names;
+  for (const Violation& v : violations) names.emplace(v.rule);
+  return names;
+}
+
 }  // namespace xtrace::instrument::test

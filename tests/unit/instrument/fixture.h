@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,5 +42,18 @@ Case splice_case(const Kernel& kernel, const Plan& plan, bool table = false);
 sass::RawInst word_at(const Case& c, ByteView cubin, uint32_t index);
 void set_word(const Case& c, Bytes& cubin, uint32_t index, const sass::RawInst& w);
 uint32_t word_count(const Case& c);
+// Whether a word is one that the splice put in; the prologue's are as well.
+bool inserted(const Case& c, uint32_t index);
+
+// Names of the rules that are broken: at once, and after `change` to one word.
+std::set<std::string> rules(const std::vector<Violation>& violations);
+template <typename F>
+std::set<std::string> broken(const Case& c, uint32_t index, F change) {
+  Bytes cubin = c.spliced.cubin;
+  sass::RawInst w = word_at(c, cubin, index);
+  change(w);
+  set_word(c, cubin, index, w);
+  return rules(c.verify(cubin));
+}
 
 }  // namespace xtrace::instrument::test

@@ -36,20 +36,8 @@ Case point_case(const char* kernel, ProbeKind probe, Sites sites = {}) {
   return c;
 }
 
-bool inserted(const Case& c, uint32_t k) {
-  return k >= c.claims.prologue_words && c.spliced.map.original_of_new[k] == wire::AddressMap::inserted;
-}
-
-template <typename F>
-std::set<std::string> broken(const Case& c, uint32_t k, F change) {
-  Bytes cubin = c.spliced.cubin;
-  sass::RawInst w = word_at(c, cubin, k);
-  change(w);
-  set_word(c, cubin, k, w);
-  std::set<std::string> names;
-  for (const Violation& v : c.verify(cubin)) names.insert(std::string(v.rule));
-  return names;
-}
+// Of a probe, behind the prologue.
+bool of_probe(const Case& c, uint32_t k) { return k >= c.claims.prologue_words && inserted(c, k); }
 
 // MOV R, 0 fills up a store: nobody reads it.
 bool is_filling(const sass::RawInst& w) { return (w.lo & 0xfff) == 0x802 && get_bits(w, bits(63, 32)) == 0; }
@@ -68,7 +56,7 @@ TEST(PointSabotage, NoWordCanBeLeftOut) {
     for (uint32_t k = c.claims.prologue_words; k < end; ++k) {
       const sass::Effects fx = sass::effects(arch(), word_at(c, c.spliced.cubin, k), k * 16);
       // Pauses, and what finds the lane where no register is free for the whole kernel, are the latency rules' business.
-      if (!inserted(c, k) || fx.mnemonic == "NOP" || fx.mnemonic == "S2R" || fx.mnemonic == "SHF" || fx.mnemonic == "R2UR") continue;
+      if (!of_probe(c, k) || fx.mnemonic == "NOP" || fx.mnemonic == "S2R" || fx.mnemonic == "SHF" || fx.mnemonic == "R2UR") continue;
       // The rest of a light prologue is no record.
       if (is_filling(word_at(c, c.spliced.cubin, k)) || k < c.claims.prologue_words + 40) continue;
       const auto found = broken(c, k, [](sass::RawInst& w) {
@@ -89,7 +77,7 @@ void expect_found(const Case& c, std::string_view mnemonic, F change) {
   size_t changed = 0;
   for (uint32_t k = c.claims.prologue_words + 40; k < word_count(c) && changed < 12; ++k) {
     const sass::RawInst w = word_at(c, c.spliced.cubin, k);
-    if (!inserted(c, k) || is_filling(w) || sass::effects(arch(), w, k * 16).mnemonic != mnemonic) continue;
+    if (!of_probe(c, k) || is_filling(w) || sass::effects(arch(), w, k * 16).mnemonic != mnemonic) continue;
     ++changed;
     EXPECT_TRUE(broken(c, k, change).contains("value-recorded")) << mnemonic << " at " << k;
   }
@@ -138,7 +126,7 @@ TEST(PointSabotage, ValuesAreWaitedFor) {
   size_t waits = 0, found = 0;
   for (uint32_t k = c.claims.prologue_words + 40; k < word_count(c); ++k) {
     const sass::RawInst w = word_at(c, c.spliced.cubin, k);
-    if (!inserted(c, k) || sass::effects(arch(), w, k * 16).mnemonic != "STG" || sass::get_control(w).wait_mask == 0) continue;
+    if (!of_probe(c, k) || sass::effects(arch(), w, k * 16).mnemonic != "STG" || sass::get_control(w).wait_mask == 0) continue;
     ++waits;
     found += broken(c, k, [](sass::RawInst& x) {
                 sass::Control control = sass::get_control(x);

@@ -34,7 +34,7 @@ class SabotageBases : public testing::Test {
     mem.claims = mem.spliced.claims;
     ASSERT_TRUE(mem.verify().empty());
     for (uint32_t k = mem.claims.prologue_words; k + 1 < word_count(mem); ++k) {
-      if (mem.claims.original_of_new[k] != wire::AddressMap::inserted || sass::opcode13(word(k)) != imad_imm) continue;
+      if (!test::inserted(mem, k) || sass::opcode13(word(k)) != imad_imm) continue;
       if (sass::opcode13(word(k + 1)) != stg_uniform) continue;   // of the prologue
       products.push_back(k);
       stores.push_back(k + 1);
@@ -44,13 +44,8 @@ class SabotageBases : public testing::Test {
   template <typename F>
   void caught(const std::vector<uint32_t>& words, F change, const std::string& rule = "address-recorded") {
     for (const uint32_t k : words) {
-      Bytes cubin = mem.spliced.cubin;
-      sass::RawInst w = word(k);
-      change(w);
-      set_word(mem, cubin, k, w);
-      std::set<std::string> rules;
-      for (const Violation& v : mem.verify(cubin)) rules.emplace(v.rule);
-      EXPECT_TRUE(rules.contains(rule)) << "word " << k << ": " << testing::PrintToString(rules);
+      const auto found = broken(mem, k, change);
+      EXPECT_TRUE(found.contains(rule)) << "word " << k << ": " << testing::PrintToString(found);
     }
   }
   LaunchShape shape = small_shape();

@@ -19,7 +19,6 @@ const sass::Arch& arch() { return **sass::find_arch(90); }
 sass::Effects effects_at(const Case& c, uint32_t k) {
   return sass::effects(arch(), word_at(c, c.spliced.cubin, k), k * sass::inst_bytes);
 }
-bool inserted(const Case& c, uint32_t k) { return c.spliced.map.original_of_new[k] == wire::AddressMap::inserted; }
 
 // The first word of the primary copy for which `test` holds.
 template <typename F>
@@ -28,21 +27,6 @@ uint32_t find_word(const Case& c, F test) {
     if (test(k, effects_at(c, k))) return k;
   ADD_FAILURE() << "no such word";
   return 0;
-}
-
-std::set<std::string> rules(const std::vector<Violation>& violations) {
-  std::set<std::string> names;
-  for (const Violation& v : violations) names.insert(std::string(v.rule));
-  return names;
-}
-
-template <typename F>
-std::set<std::string> broken(const Case& c, uint32_t k, F change) {
-  Bytes cubin = c.spliced.cubin;
-  sass::RawInst w = word_at(c, cubin, k);
-  change(w);
-  set_word(c, cubin, k, w);
-  return rules(c.verify(cubin));
 }
 
 template <typename F>

@@ -36,7 +36,7 @@ class SabotageWords : public testing::TestWithParam<const char*> {
     mem.claims = mem.spliced.claims;
     ASSERT_TRUE(mem.verify().empty());
     for (uint32_t k = mem.claims.prologue_words; k < word_count(mem); ++k)
-      if (mem.claims.original_of_new[k] == wire::AddressMap::inserted) inserted.push_back(k);
+      if (test::inserted(mem, k)) inserted.push_back(k);
   }
   sass::RawInst word(uint32_t k) const { return word_at(mem, mem.spliced.cubin, k); }
   // Those that are part of a record: behind the rest of the prologue.
@@ -49,20 +49,11 @@ class SabotageWords : public testing::TestWithParam<const char*> {
       if (k >= begin && sass::opcode13(word(k)) == opcode) found.push_back(k);
     return found;
   }
-  std::set<std::string> rules_of(const Case& c, ByteView cubin) const {
-    std::set<std::string> rules;
-    for (const Violation& v : c.verify(cubin)) rules.emplace(v.rule);
-    return rules;
-  }
   template <typename F>
   void caught(const std::vector<uint32_t>& which, F change, const std::string& rule = "address-recorded") {
     for (const uint32_t k : which) {
-      Bytes cubin = mem.spliced.cubin;
-      sass::RawInst w = word(k);
-      change(w);
-      set_word(mem, cubin, k, w);
-      const auto rules = rules_of(mem, cubin);
-      EXPECT_TRUE(rules.contains(rule)) << "word " << k << ": " << testing::PrintToString(rules);
+      const auto found = broken(mem, k, change);
+      EXPECT_TRUE(found.contains(rule)) << "word " << k << ": " << testing::PrintToString(found);
     }
   }
   template <typename F>
@@ -70,7 +61,7 @@ class SabotageWords : public testing::TestWithParam<const char*> {
     for (size_t k = 0; k < mem.claims.accesses.size(); ++k) {
       Case c = mem;
       if (!change(c.claims.accesses[k])) continue;
-      EXPECT_TRUE(rules_of(c, c.spliced.cubin).contains("address-recorded")) << "access " << k;
+      EXPECT_TRUE(rules(c.verify()).contains("address-recorded")) << "access " << k;
     }
   }
   bool has_groups() const { return !mem.claims.lane_groups.empty(); }
@@ -141,7 +132,7 @@ TEST_P(SabotageWords, DecodersTakeSomethingElse) {
 TEST_P(SabotageWords, NobodySawTheBlockFull) {
   Case c = mem;
   c.claims.full_blocks.assign(c.claims.full_blocks.size(), false);
-  EXPECT_TRUE(rules_of(c, c.spliced.cubin).contains("address-recorded"));
+  EXPECT_TRUE(rules(c.verify()).contains("address-recorded"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, SabotageWords, testing::Values("saxpy", "transpose_tiled"),

@@ -9,6 +9,7 @@
 
 #include "replay/interp/interp_backend.h"
 #include "tests/unit/interp/recordings.h"
+#include "tests/unit/interp/run_as_recorded.h"
 
 namespace xtrace::interp_test {
 namespace {
@@ -18,18 +19,11 @@ class Recorded : public testing::TestWithParam<std::string> {};
 TEST_P(Recorded, OutputIsThatOfTheHardware) {
   const replay::LaunchImage launch = recorded_launch(GetParam());
   ASSERT_EQ(launch.after.size(), launch.before.size());
-  const auto backend = replay::make_interp_backend();
-  ASSERT_TRUE(backend->prepare(launch));
-  const auto module = backend->load(launch.code);
-  ASSERT_TRUE(module) << module.error().to_string();
-  const auto outcome = backend->run(*module);
-  ASSERT_TRUE(outcome) << outcome.error().to_string();
-  ASSERT_TRUE(outcome->completed) << outcome->failure;
-  const auto regions = backend->read_regions(*module);
-  ASSERT_TRUE(regions);
+  std::vector<Bytes> left;
+  ASSERT_NO_FATAL_FAILURE(run_original(launch, left));
   bool changed = false;
-  for (size_t r = 0; r < regions->size(); ++r) {
-    const Bytes &want = launch.after[r], &got = (*regions)[r];
+  for (size_t r = 0; r < left.size(); ++r) {
+    const Bytes &want = launch.after[r], &got = left[r];
     changed |= want != launch.before[r];
     size_t different = 0, first = 0;
     for (size_t k = want.size(); k-- > 0;)

@@ -9,6 +9,7 @@
 #include "instrument/sass/assemble.h"
 #include "instrument/slot_plan.h"
 #include "replay/interp/interp_backend.h"
+#include "tests/unit/interp/device_reader.h"
 #include "tests/unit/interp/recordings.h"
 #include "tests/unit/interp/run_as_recorded.h"
 #include "trace/mem_analysis.h"
@@ -205,11 +206,7 @@ struct Check {
     ASSERT_TRUE(spliced) << spliced.error().to_string();
     ASSERT_NO_FATAL_FAILURE(run(spliced->cubin, nullptr));
 
-    Bytes piece;
-    const trace::DeviceReader read = [&](uint64_t address, uint64_t size) -> Result<ByteView> {
-      XT_TRY(piece, backend->read(DevPtr{address}, size));
-      return ByteView(piece);
-    };
+    const trace::DeviceReader read = reader_of(*backend);
     const wire::AddressMap& map = spliced->map;
     const std::vector<uint64_t> counted(bytes.begin(), bytes.end());
     Collector collected(map);

@@ -8,6 +8,7 @@
 #include "instrument/instrument.h"
 #include "instrument/slot_plan.h"
 #include "replay/interp/interp_backend.h"
+#include "tests/unit/interp/device_reader.h"
 #include "tests/unit/interp/recordings.h"
 #include "tests/unit/interp/run_as_recorded.h"
 #include "trace/plain_slots.h"
@@ -280,11 +281,7 @@ class PointTrace : public testing::TestWithParam<std::string> {
     ASSERT_TRUE(spliced) << spliced.error().to_string();
     ASSERT_NO_FATAL_FAILURE(run(spliced->cubin, nullptr));
 
-    Bytes piece;
-    const trace::DeviceReader read = [&](uint64_t address, uint64_t size) -> Result<ByteView> {
-      XT_TRY(piece, backend->read(DevPtr{address}, size));
-      return ByteView(piece);
-    };
+    const trace::DeviceReader read = reader_of(*backend);
     std::vector<wire::WarpHeader> starts(warps);
     if (wraps) {
       const auto headers = backend->read(DevPtr{slots.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));

@@ -24,4 +24,18 @@ inline void run_as_recorded(replay::InterpBackend& backend, const replay::Launch
   backend.set_witness(nullptr);
 }
 
+// Runs the launch's own code once on a backend of its own: what it leaves, by region.
+inline void run_original(const replay::LaunchImage& launch, std::vector<Bytes>& left) {
+  const auto backend = replay::make_interp_backend();
+  ASSERT_TRUE(backend->prepare(launch));
+  const auto module = backend->load(launch.code);
+  ASSERT_TRUE(module) << module.error().to_string();
+  const auto outcome = backend->run(*module);
+  ASSERT_TRUE(outcome) << outcome.error().to_string();
+  ASSERT_TRUE(outcome->completed) << outcome->failure;
+  auto regions = backend->read_regions(*module);
+  ASSERT_TRUE(regions);
+  left = std::move(*regions);
+}
+
 }  // namespace xtrace::interp_test

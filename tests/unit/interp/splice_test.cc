@@ -186,11 +186,7 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
     }
     ASSERT_TRUE(result) << result.error().to_string();
     ASSERT_NO_FATAL_FAILURE(run(result->cubin));
-    Bytes piece;
-    const trace::DeviceReader read = [&](uint64_t address, uint64_t size) -> Result<ByteView> {
-      XT_TRY(piece, backend->read(DevPtr{address}, size));
-      return ByteView(piece);
-    };
+    const trace::DeviceReader read = reader_of(*backend);
     trace::RecordView view{result->map, {}, slots.entries, read, 0, 0};
     if (headless) {
       auto plain = trace::view_plain_slots(result->map, read, slots.entries);
@@ -247,11 +243,7 @@ TEST_P(Spliced, StretchesOfBlocksFillTheKernel) {
       return std::nullopt;
     }
     run(result->cubin);
-    Bytes piece;
-    const trace::DeviceReader read = [&](uint64_t address, uint64_t size) -> Result<ByteView> {
-      XT_TRY(piece, backend->read(DevPtr{address}, size));
-      return ByteView(piece);
-    };
+    const trace::DeviceReader read = reader_of(*backend);
     const auto view = trace::view_plain_slots(result->map, read, slots.entries);
     EXPECT_TRUE(view);
     double cycles = 0;

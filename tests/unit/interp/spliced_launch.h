@@ -10,6 +10,7 @@
 #include "instrument/instrument.h"
 #include "instrument/slot_plan.h"
 #include "replay/interp/interp_backend.h"
+#include "tests/unit/interp/device_reader.h"
 #include "tests/unit/interp/run_as_recorded.h"
 #include "trace/decode.h"
 #include "trace/plain_slots.h"
@@ -132,11 +133,7 @@ class SplicedLaunch : public testing::Test {
     }
     ASSERT_NO_FATAL_FAILURE(run(result->cubin));
 
-    Bytes piece;
-    const trace::DeviceReader read = [&](uint64_t address, uint64_t bytes) -> Result<ByteView> {
-      XT_TRY(piece, backend->read(DevPtr{address}, bytes));
-      return ByteView(piece);
-    };
+    const trace::DeviceReader read = reader_of(*backend);
     trace::RecordView view{result->map, {}, slots.entries, read, 0, 0};
     if (records == Records::wrapping) {
       auto headers = backend->read(DevPtr{slots.layout.headers}, uint64_t{warps} * sizeof(wire::WarpHeader));

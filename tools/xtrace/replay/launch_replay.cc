@@ -12,6 +12,7 @@
 #include "tools/xtrace/replay/pair_rotation.h"
 #include "tools/xtrace/replay/point_run.h"
 #include "tools/xtrace/replay/probe_work.h"
+#include "tools/xtrace/replay/sample_on_launch.h"
 #include "tools/xtrace/replay/search.h"
 
 namespace xtrace::cli {
@@ -80,12 +81,11 @@ class LaunchReplay {
   Status emit();
   Status emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config);
   void warn(const std::string& text);   // once
-  Drawn drawn(const Sample& sample);
+  uint32_t wave() const { return clean_resources_.ctas_per_sm * backend_.info().sm_count; }   // CTAs that fit on the GPU at once
+  Drawn drawn(const Sample& sample) const { return cli::drawn(sample, options_.seed, wave()); }
   bool rotates(const Sample& sample) const { return options_.rotate && sample.sites_one_in > 1; }
-  Result<Sample> on_launch(Sample sample) const;
-  static Status makes_sense(ProbeKind probe, const Sample& sample);
-  void warn_of_tail(const Sample& sample, const Drawn& drawn);
   ConfigReport& refuse(ProbeKind probe, const Sample& sample, const Error& error);
+  void refuse_all(const Sample& sample, const Error& error);   // every probe
   void refuse_all(const Error& error);
 
   replay::Backend& backend_;
@@ -157,10 +157,13 @@ ConfigReport& LaunchReplay::refuse(ProbeKind probe, const Sample& sample, const 
   return report_.configs.back();
 }
 
-void LaunchReplay::refuse_all(const Error& error) {
+void LaunchReplay::refuse_all(const Sample& sample, const Error& error) {
   for (ProbeKind probe : options_.probes)
-    if (probe != ProbeKind::none)
-      for (const Sample& sample : options_.samples) refuse(probe, sample, error);
+    if (probe != ProbeKind::none) refuse(probe, sample, error);
+}
+
+void LaunchReplay::refuse_all(const Error& error) {
+  for (const Sample& sample : options_.samples) refuse_all(sample, error);
 }
 
 Status LaunchReplay::instrumented() {
@@ -196,85 +199,25 @@ Status LaunchReplay::instrumented() {
   return trace_configs(*context_);
 }
 
-// Clusters as the CTAs in them.
-Result<Sample> LaunchReplay::on_launch(Sample sample) const {
-  if (sample.clusters.empty()) return sample;
-  const Dim3 grid = launch_.record.grid, cluster = launch_.record.cluster;
-  if (cluster.count() == 0) return unsupported("the launch has no clusters");
-  const uint32_t columns = grid.x / cluster.x, rows = grid.y / cluster.y, layers = grid.z / cluster.z;
-  std::vector<wire::Selection::Range>& ctas = sample.select.ctas;
-  for (uint64_t k = 0; k < uint64_t{columns} * rows * layers; ++k) {
-    if (!wire::Selection::has(sample.clusters, static_cast<uint32_t>(k))) continue;
-    const uint64_t x = k % columns * cluster.x, y = k / columns % rows * cluster.y, z = k / columns / rows * cluster.z;
-    for (uint32_t dz = 0; dz < cluster.z; ++dz)
-      for (uint32_t dy = 0; dy < cluster.y; ++dy) {
-        const auto first = static_cast<uint32_t>(x + grid.x * (y + dy + grid.y * (z + dz)));
-        ctas.push_back({first, first + cluster.x - 1});
-      }
-  }
-  if (ctas.empty()) return unsupported("the launch has {} clusters, none of them is in the sample", uint64_t{columns} * rows * layers);
-  ctas = joined(std::move(ctas));
-  if (ctas.size() > most_ranges)
-    return with_hint(unsupported("these clusters are {} separate ranges of CTAs, at most {} are told apart on the GPU", ctas.size(), most_ranges),
-                     "sample fewer clusters");
-  return sample;
-}
-
-// Sparse executions are of events that stand for themselves.
-Status LaunchReplay::makes_sense(ProbeKind probe, const Sample& sample) {
-  if (sample.nth == 1 || instrument::probe_info(probe).points) return {};
-  const char* why = probe == ProbeKind::count  ? "its sums are of all executions"
-                    : probe == ProbeKind::pair ? "it has one instruction in each replay"
-                    : probe == ProbeKind::mem  ? "its records are of whole blocks"
-                                               : "its records follow the path of a warp, which would have gaps";
-  return with_hint(unsupported("{} does not take every nth execution: {}", instrument::probe_info(probe).name, why),
-                   "branch, reg, latency and custom do; or sample CTAs, warps or sites");
-}
-
-// Warps that a sample means on this launch and this GPU.
-Drawn LaunchReplay::drawn(const Sample& sample) {
-  Drawn d{sample.one_in, sample.seed.value_or(options_.seed), sample.select};
-  const uint32_t wave = clean_resources_.ctas_per_sm * backend_.info().sm_count;
-  if (sample.wave) d.select.ctas = {{0, std::max(1u, wave) - 1}};
-  return d;
-}
-
-// CTAs of a last wave that does not fill the GPU have fewer neighbours than the others.
-void LaunchReplay::warn_of_tail(const Sample& sample, const Drawn& d) {
-  const uint64_t ctas = launch_.record.grid.count(), wave = uint64_t{clean_resources_.ctas_per_sm} * backend_.info().sm_count;
-  const bool some = d.one_in > 1 || !d.select.empty();
-  if (!some || wave == 0 || ctas > 2 * wave || ctas % wave == 0) return;
-  const uint64_t first = ctas / wave * wave;
-  uint64_t sampled = 0;
-  for (uint64_t cta = first; cta < ctas; ++cta)
-    sampled += d.has(static_cast<uint32_t>(cta * context_->warps_per_cta), context_->warps_per_cta);
-  if (sampled != 0)
-    warn(fmt::format("sample-of-tail: {}: {} sampled CTAs are of the last wave, {} of the {} that fit on the GPU at once: they run with "
-                     "fewer neighbours",
-                     sample.text(), sampled, ctas - first, wave));
-}
-
 Status LaunchReplay::trace_configs(LaunchContext& all) {
   std::vector<Sample> samples;
   for (Sample sample : options_.samples)
     for (sample.part = 0; sample.part < (options_.rotate ? sample.sites_one_in : 1); ++sample.part) samples.push_back(sample);
   for (const Sample& asked : samples) {
-    const Result<Sample> here = on_launch(asked);
+    const Result<Sample> here = on_launch(asked, launch_.record);
     if (!here) {
-      for (ProbeKind probe : options_.probes)
-        if (probe != ProbeKind::none) refuse(probe, asked, here.error());
+      refuse_all(asked, here.error());
       continue;
     }
     const Sample& sample = *here;
     const Drawn d = drawn(sample);
-    warn_of_tail(sample, d);
+    if (const auto tail = tail_of(sample, d, launch_.record, wave(), all.warps_per_cta)) warn(*tail);
     const instrument::Splicer splicer = splicer_->sparse({sample.sites_one_in, sample.part});
     LaunchContext c{backend_, launch_, splicer, reference_, all.warps, all.warps_per_cta};
     auto counts = count_launch(c, d);
     if (!counts) {
       if (counts.error().kind != ErrorKind::unsupported) return tl::make_unexpected(std::move(counts).error().in("in the counting replay"));
-      for (ProbeKind probe : options_.probes)
-        if (probe != ProbeKind::none) refuse(probe, sample, counts.error());
+      refuse_all(sample, counts.error());
       continue;
     }
     if (!counts->same_output)

@@ -1,0 +1,62 @@
+#include "tools/xtrace/replay/sample_on_launch.h"
+
+#include <fmt/format.h>
+
+namespace xtrace::cli {
+
+using instrument::ProbeKind;
+
+Result<Sample> on_launch(Sample sample, const bundle::LaunchRecord& launch) {
+  if (sample.clusters.empty()) return sample;
+  const Dim3 grid = launch.grid, cluster = launch.cluster;
+  if (cluster.count() == 0) return unsupported("the launch has no clusters");
+  const uint32_t columns = grid.x / cluster.x, rows = grid.y / cluster.y, layers = grid.z / cluster.z;
+  std::vector<wire::Selection::Range>& ctas = sample.select.ctas;
+  for (uint64_t k = 0; k < uint64_t{columns} * rows * layers; ++k) {
+    if (!wire::Selection::has(sample.clusters, static_cast<uint32_t>(k))) continue;
+    const uint64_t x = k % columns * cluster.x, y = k / columns % rows * cluster.y, z = k / columns / rows * cluster.z;
+    for (uint32_t dz = 0; dz < cluster.z; ++dz)
+      for (uint32_t dy = 0; dy < cluster.y; ++dy) {
+        const auto first = static_cast<uint32_t>(x + grid.x * (y + dy + grid.y * (z + dz)));
+        ctas.push_back({first, first + cluster.x - 1});
+      }
+  }
+  if (ctas.empty()) return unsupported("the launch has {} clusters, none of them is in the sample", uint64_t{columns} * rows * layers);
+  ctas = joined(std::move(ctas));
+  if (ctas.size() > most_ranges)
+    return with_hint(unsupported("these clusters are {} separate ranges of CTAs, at most {} are told apart on the GPU", ctas.size(), most_ranges),
+                     "sample fewer clusters");
+  return sample;
+}
+
+Status makes_sense(ProbeKind probe, const Sample& sample) {
+  if (sample.nth == 1 || instrument::probe_info(probe).points) return {};
+  const char* why = probe == ProbeKind::count  ? "its sums are of all executions"
+                    : probe == ProbeKind::pair ? "it has one instruction in each replay"
+                    : probe == ProbeKind::mem  ? "its records are of whole blocks"
+                                               : "its records follow the path of a warp, which would have gaps";
+  return with_hint(unsupported("{} does not take every nth execution: {}", instrument::probe_info(probe).name, why),
+                   "branch, reg, latency and custom do; or sample CTAs, warps or sites");
+}
+
+Drawn drawn(const Sample& sample, uint32_t seed, uint32_t wave) {
+  Drawn d{sample.one_in, sample.seed.value_or(seed), sample.select};
+  if (sample.wave) d.select.ctas = {{0, std::max(1u, wave) - 1}};
+  return d;
+}
+
+std::optional<std::string> tail_of(const Sample& sample, const Drawn& d, const bundle::LaunchRecord& launch, uint32_t wave,
+                                   uint32_t warps_per_cta) {
+  const uint64_t ctas = launch.grid.count();
+  const bool some = d.one_in > 1 || !d.select.empty();
+  if (!some || wave == 0 || ctas > 2 * uint64_t{wave} || ctas % wave == 0) return std::nullopt;
+  const uint64_t first = ctas / wave * wave;
+  uint64_t sampled = 0;
+  for (uint64_t cta = first; cta < ctas; ++cta) sampled += d.has(static_cast<uint32_t>(cta * warps_per_cta), warps_per_cta);
+  if (sampled == 0) return std::nullopt;
+  return fmt::format("sample-of-tail: {}: {} sampled CTAs are of the last wave, {} of the {} that fit on the GPU at once: they run with "
+                     "fewer neighbours",
+                     sample.text(), sampled, ctas - first, wave);
+}
+
+}  // namespace xtrace::cli
