@@ -70,13 +70,9 @@ std::vector<Slot> slots_of(const wire::AddressMap& map, const std::vector<WarpHe
   std::vector<Slot> slots(l.warps);
   for (uint32_t w = 0; w < l.warps; ++w) {
     Slot& s = slots[w];
-    if (l.table != 0) {
-      s.address = options.table[w].address;
-      s.size = s.address == 0 ? 0 : uint64_t{options.table[w].mask} + 1;
-    } else {
-      s.address = l.slots + uint64_t{w} * l.slot_bytes;
-      s.size = l.slot_bytes;
-    }
+    const SlotPlace place = place_of_slot(l, options.table, w);
+    s.address = place.address;
+    s.size = l.table != 0 && place.address == 0 ? 0 : place.bytes;
     const WarpHeader& h = headers[w];
     s.writes = l.is_sampled(w) && h.start_clock != 0 &&
                h.start_clock != ~0ull;

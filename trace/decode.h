@@ -20,6 +20,15 @@ using DeviceReader = std::function<Result<ByteView>(uint64_t address, uint64_t b
 // For a buffer that was read back whole: `buffer` are the device bytes from `base` on.
 DeviceReader buffer_reader(uint64_t base, ByteView buffer);
 
+// Where the slot of a warp lies: by the table, or all of them one after the other.
+struct SlotPlace {
+  uint64_t address = 0, bytes = 0;
+};
+inline SlotPlace place_of_slot(const wire::SlotLayout& l, std::span<const wire::SlotEntry> table, uint32_t warp) {
+  if (l.table != 0) return {table[warp].address, uint64_t{table[warp].mask} + 1};
+  return {l.slots + uint64_t{warp} * l.slot_bytes, l.slot_bytes};
+}
+
 struct DecodeOptions {
   // Table mode (layout.table != 0): one entry a warp, as in device memory; {0, 0} for warps that need no
   // slot.

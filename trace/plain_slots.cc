@@ -229,8 +229,8 @@ class Stream {
 Result<ByteView> slot_of(const wire::AddressMap& map, const DeviceReader& read, std::span<const wire::SlotEntry> table,
                          uint32_t warp) {
   const wire::SlotLayout& l = map.layout;
-  const uint64_t address = l.table != 0 ? table[warp].address : l.slots + uint64_t{warp} * l.slot_bytes;
-  return read(address, l.table != 0 ? uint64_t{table[warp].mask} + 1 : l.slot_bytes);
+  const SlotPlace slot = place_of_slot(l, table, warp);
+  return read(slot.address, slot.bytes);
 }
 
 struct Slots {

@@ -126,8 +126,7 @@ Result<DecodeSummary> decode_wrapping(const wire::AddressMap& map, std::span<con
     w.start_clock = h.start_clock;
     w.start_time = h.start_time;
     XT_TRY_STATUS(visitor.begin(w));
-    const uint64_t address = l.table != 0 ? table[warp].address : l.slots + uint64_t{warp} * l.slot_bytes;
-    const uint64_t size = l.table != 0 ? uint64_t{table[warp].mask} + 1 : l.slot_bytes;
+    const auto [address, size] = place_of_slot(l, table, warp);
     if (h.start_clock == 0) {
       w.marks.push_back({Loss::never_started, 0, 0});
     } else if (h.bytes == wire::not_exited) {

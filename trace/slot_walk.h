@@ -30,8 +30,7 @@ Result<DecodeSummary> walk_slots(const wire::AddressMap& map, const DeviceReader
     w.warp = warp;
     w.cta = warp / l.warps_per_cta;
     w.warp_in_cta = warp % l.warps_per_cta;
-    const uint64_t address = l.table != 0 ? table[warp].address : l.slots + uint64_t{warp} * l.slot_bytes;
-    const uint64_t size = l.table != 0 ? uint64_t{table[warp].mask} + 1 : l.slot_bytes;
+    const auto [address, size] = place_of_slot(l, table, warp);
     if (!l.is_sampled(warp)) {
       ++summary.unsampled_warps;
       if (l.table != 0) continue;   // they share an empty slot

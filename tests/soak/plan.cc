@@ -1,6 +1,7 @@
 #include "tests/soak/plan.h"
 
 #include "instrument/slot_plan.h"
+#include "tests/unit/interp/device_records.h"
 #include "trace/plain_slots.h"
 #include "trace/point_trace.h"
 
@@ -197,10 +198,8 @@ class Run {
     }
     instrument::SlotPlan slots = instrument::plan_slots(bytes, largest, wraps, form,
                                                         p_.table ? 0 : r_.on_hardware() ? equal_slots_on_gpu : equal_slots);
-    XT_TRY(buffer_, backend_.allocate(slots.total_bytes, "records"));
-    instrument::place(slots, buffer_.value);
+    XT_TRY(buffer_, interp_test::place_records(backend_, slots));
     end_ = buffer_.value + slots.total_bytes;
-    if (slots.layout.table != 0) XT_TRY_STATUS(backend_.write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries))));
     XT_TRY(const instrument::Spliced spliced, s_.splice(p, slots.layout));
     if (Status done = r_.replay(spliced.cubin); !done) return tl::make_unexpected(std::move(done).error().in("in the traced replay"));
     Found found(r_.warps(), points_probe_ ? points_.size() : p_.probe == ProbeKind::pair ? 1 : s_.blocks().size());

@@ -9,7 +9,7 @@
 #include "instrument/sass/assemble.h"
 #include "instrument/slot_plan.h"
 #include "replay/interp/interp_backend.h"
-#include "tests/unit/interp/device_reader.h"
+#include "tests/unit/interp/device_records.h"
 #include "tests/unit/interp/recordings.h"
 #include "tests/unit/interp/run_as_recorded.h"
 #include "trace/mem_analysis.h"
@@ -196,12 +196,8 @@ struct Check {
     instrument::SlotPlan slots = instrument::plan_slots(bytes, splicer->largest_record(ProbeKind::mem), false, splicer->mem_form(),
                                                         table ? 0 : uint64_t{1} << 30);
     ASSERT_EQ(slots.layout.table != 0, table);
-    const auto buffer = backend->allocate(slots.total_bytes, "records");
+    const auto buffer = place_records(*backend, slots);
     ASSERT_TRUE(buffer);
-    instrument::place(slots, buffer->value);
-    if (table) {
-      ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries))));
-    }
     const auto spliced = splicer->splice({ProbeKind::mem, {}, one_in, seed, {}, {}}, slots.layout);
     ASSERT_TRUE(spliced) << spliced.error().to_string();
     ASSERT_NO_FATAL_FAILURE(run(spliced->cubin, nullptr));

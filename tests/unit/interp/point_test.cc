@@ -8,7 +8,7 @@
 #include "instrument/instrument.h"
 #include "instrument/slot_plan.h"
 #include "replay/interp/interp_backend.h"
-#include "tests/unit/interp/device_reader.h"
+#include "tests/unit/interp/device_records.h"
 #include "tests/unit/interp/recordings.h"
 #include "tests/unit/interp/run_as_recorded.h"
 #include "trace/plain_slots.h"
@@ -258,12 +258,8 @@ class PointTrace : public testing::TestWithParam<std::string> {
     instrument::RecordForm form;
     form.lines = lines;
     instrument::SlotPlan slots = instrument::plan_slots(bytes, largest, wraps, form, uint64_t{1} << 30);
-    const auto buffer = backend->allocate(slots.total_bytes, "records");
+    const auto buffer = place_records(*backend, slots);
     ASSERT_TRUE(buffer);
-    instrument::place(slots, buffer->value);
-    if (slots.layout.table != 0) {
-      ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries))));
-    }
     instrument::Plan plan;
     plan.probe = probe;
     plan.one_in = one_in;

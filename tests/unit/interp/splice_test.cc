@@ -167,12 +167,8 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
     form.headless = headless;
     instrument::SlotPlan slots =
         instrument::plan_slots(bytes, 2 * wire::chunk_bytes, !headless, form, uint64_t{1} << 30);
-    const auto buffer = backend->allocate(slots.total_bytes, "records");
+    const auto buffer = place_records(*backend, slots);
     ASSERT_TRUE(buffer);
-    instrument::place(slots, buffer->value);
-    if (slots.layout.table != 0) {
-      ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries))));
-    }
     instrument::Plan plan;
     plan.probe = ProbeKind::pair;
     plan.pair_sites = {OrigPc{pcs[n]}};
@@ -227,9 +223,8 @@ TEST_P(Spliced, StretchesOfBlocksFillTheKernel) {
     std::vector<uint32_t> bytes(warps, 0);
     for (const auto& [warp, events] : seen) bytes[warp] = static_cast<uint32_t>(2 * wire::chunk_bytes * events.size());
     instrument::SlotPlan slots = instrument::plan_slots(bytes, wire::chunk_bytes, false, form, uint64_t{1} << 30);
-    const auto buffer = backend->allocate(slots.total_bytes, "records");
+    const auto buffer = place_records(*backend, slots);
     if (!buffer) return std::nullopt;
-    instrument::place(slots, buffer->value);
     instrument::Plan plan;
     plan.probe = ProbeKind::pair;
     plan.pair_sites = {OrigPc{pc}};

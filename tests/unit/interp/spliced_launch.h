@@ -10,7 +10,7 @@
 #include "instrument/instrument.h"
 #include "instrument/slot_plan.h"
 #include "replay/interp/interp_backend.h"
-#include "tests/unit/interp/device_reader.h"
+#include "tests/unit/interp/device_records.h"
 #include "tests/unit/interp/run_as_recorded.h"
 #include "trace/decode.h"
 #include "trace/plain_slots.h"
@@ -120,12 +120,8 @@ class SplicedLaunch : public testing::Test {
     if (records == Records::brief || records == Records::packed) plan.executions = executions();
     instrument::SlotPlan slots = instrument::plan_slots(
         stored(probe), splicer->largest_record(probe), records == Records::wrapping, form, uint64_t{1} << 30);
-    const auto buffer = backend->allocate(slots.total_bytes, "records");
+    const auto buffer = place_records(*backend, slots);
     ASSERT_TRUE(buffer);
-    instrument::place(slots, buffer->value);
-    if (slots.layout.table != 0) {
-      ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries))));
-    }
     const auto result = spliced(plan, slots.layout, records);
     if (!result) {
       ASSERT_TRUE(backend->release(*buffer));
