@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "instrument/cubin/image.h"
 #include "replay/interp/interp_backend.h"
 #include "tests/unit/interp/recordings.h"
@@ -231,13 +233,13 @@ TEST(Sabotage, OrderOfSumsIsADoubtOnlyWhereItMayBeOne) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
-    auto reads = std::make_shared<uint8_t>(0);
+    auto reads = std::make_shared<std::map<size_t, unsigned>>();   // of each region
     const auto report = replay_broken({c.what, ProbeKind::block, c.reason,
                                        [&](Saboteur& s, replay::LaunchImage&) {
-                                         s.on_clean_output = [&c, reads](Bytes& bytes, size_t) {
+                                         s.on_clean_output = [&c, reads](Bytes& bytes, size_t region) {
                                            if (bytes.size() < 256) return;
-                                           ++*reads;
-                                           for (size_t i = 0; i < c.unstable; ++i) bytes[i] ^= std::byte(*reads & 1);
+                                           const unsigned odd = ++(*reads)[region] & 1;
+                                           for (size_t i = 0; i < c.unstable; ++i) bytes[i] ^= std::byte(odd);
                                          };
                                          s.on_output = [&c](Bytes& bytes, size_t) {
                                            if (bytes.size() < 256) return;
