@@ -21,11 +21,11 @@ for kernel in saxpy transpose_tiled reduce_sum histogram sgemm wmma_gemm spmv_cs
   only+=(--only "$kernel")
 done
 measure kernels13 "$app" "${only[@]}"
-reports=("$XTRACE_OUT/intervals-kernels13.json") wanted=(--fixtures 8)
+reports=("$XTRACE_OUT/intervals-kernels13.json") wanted=(--fixtures 10)
 if python3 -c 'import torch' 2> /dev/null; then
   measure torch python3 "$XTRACE_ROOT/fixtures/apps/torch_ops.py" --only gelu --only in_place_add --only layer_norm --only cumsum \
-    --only embedding
+    --only embedding --only topk
   reports+=("$XTRACE_OUT/intervals-torch.json")
-  wanted+=(--library 1)
+  wanted+=(--library 5)
 fi
 python3 "$XTRACE_ROOT/tests/gpu/intervals.py" "${reports[@]}" --json "$XTRACE_OUT/intervals.json" "${wanted[@]}"
