@@ -2,7 +2,7 @@
 """Splices random kernels of whole libraries and lets nvdisasm read every result (developers only: needs nvdisasm).
 
   tools/oracle/spliced.py --nvdisasm NVDISASM --splice BUILD/bin/sass_splice_corpus [--sm N ...] [--kernels N] [--plan NAME]
-                          [--read N] [--work FOLDER] FILE...
+                          [--read N] [--jobs N] [--work FOLDER] FILE...
 
 Prints, for every architecture, what the splicer says, then how many spliced cubins nvdisasm read, in how many it failed and in
 how many it said something, and each message with its count (numbers left out). One architecture at a time is on the disk, in
@@ -10,6 +10,7 @@ a temporary folder below --work. Exit status 1 when nvdisasm failed on a cubin, 
 fault."""
 import argparse
 import collections
+import concurrent.futures
 import pathlib
 import random
 import re
@@ -18,16 +19,22 @@ import sys
 import tempfile
 
 
-def read_all(tool, cubins):
+def read_one(tool, path):
+    """Whether nvdisasm failed on a cubin, and its distinct messages without their numbers."""
+    run = subprocess.run([tool, str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    said = {re.sub(r"0x[0-9a-f]+|\d+", "#", line.replace(str(path), "FILE")) for line in run.stderr.splitlines() if line}
+    return run.returncode != 0, said
+
+
+def read_all(tool, cubins, jobs):
     """Cubins that failed, cubins with a message, and the messages."""
     failed, loud, messages = [], 0, collections.Counter()
-    for path in cubins:
-        run = subprocess.run([tool, str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        said = {re.sub(r"0x[0-9a-f]+|\d+", "#", line.replace(str(path), "FILE")) for line in run.stderr.splitlines() if line}
-        loud += bool(said)
-        messages.update(said)
-        if run.returncode:
-            failed.append(path.name)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for path, (broken, said) in zip(cubins, pool.map(lambda cubin: read_one(tool, cubin), cubins)):
+            loud += bool(said)
+            messages.update(said)
+            if broken:
+                failed.append(path.name)
     return failed, loud, messages
 
 
@@ -39,6 +46,7 @@ def main():
     parser.add_argument("--kernels", default="2000")
     parser.add_argument("--plan", default="block")
     parser.add_argument("--read", type=int, help="only so many of the spliced cubins, drawn at random: nvdisasm takes long")
+    parser.add_argument("--jobs", type=int, default=1, help="so many nvdisasm at a time")
     parser.add_argument("--work", help="where the temporary folder is made")
     parser.add_argument("files", nargs="+")
     args = parser.parse_args()
@@ -50,7 +58,7 @@ def main():
             cubins = sorted(pathlib.Path(folder).glob(f"*_{args.plan}.cubin"))
             if args.read and args.read < len(cubins):
                 cubins = sorted(random.Random(1).sample(cubins, args.read))
-            failed, loud, messages = read_all(args.nvdisasm, cubins)
+            failed, loud, messages = read_all(args.nvdisasm, cubins, args.jobs)
         print(f"sm_{sm}: nvdisasm read {len(cubins)} spliced cubins, failed in {len(failed)}, said something in {loud}")
         for message, n in messages.most_common():
             print(f"  x{n}: {message}")
