@@ -10,6 +10,9 @@
     ncu_counts.py memory OUT.json --kernel NAME -- PROGRAM [ARGUMENT]...
         the same, with "sectors" (memory_l2_theoretical_sectors_global) and "wavefronts" (memory_l1_wavefronts_shared)
 
+    ncu_counts.py samples OUT.json --kernel NAME -- PROGRAM [ARGUMENT]...
+        the same of its third launch, with warm caches, with "samples": how often a warp was seen in front of the instruction
+
 Exit status 2 when ncu can not run or prints what is not understood; its output is then shown."""
 import argparse
 import csv
@@ -25,6 +28,9 @@ TOTAL_METRIC = "smsp__inst_executed.sum"
 COUNTS = {"warps": "Instructions Executed", "lanes": "Thread Instructions Executed"}
 # As the source page heads them, in the section SourceCounters.
 MEMORY = COUNTS | {"sectors": "L2 Theoretical Sectors Global", "wavefronts": "L1 Wavefronts Shared"}
+# The least interval, as kernels are short.
+WARM = ["--launch-skip", "2", "--cache-control", "none", "--warp-sampling-interval", "0"]
+SAMPLES = COUNTS | {"samples": "# Samples"}
 
 
 class NcuError(Exception):
@@ -109,7 +115,7 @@ def run_ncu(arguments, program):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("totals", "instructions", "memory"))
+    parser.add_argument("what", choices=("totals", "instructions", "memory", "samples"))
     parser.add_argument("out")
     parser.add_argument("--kernel", help="mangled name")
     words = sys.argv[1:]
@@ -128,8 +134,8 @@ def main():
             if not arguments.kernel:
                 parser.error(f"{arguments.what} needs --kernel")
             output = run_ncu(["--section", "SourceCounters", "--page", "source", "--kernel-name-base", "mangled",
-                              "--kernel-name", arguments.kernel, "--launch-count", "1"], program)
-            columns = MEMORY if arguments.what == "memory" else COUNTS
+                              "--kernel-name", arguments.kernel, "--launch-count", "1", *(WARM if arguments.what == "samples" else [])], program)
+            columns = {"memory": MEMORY, "samples": SAMPLES}.get(arguments.what, COUNTS)
             result = parse_instructions(output, arguments.kernel, columns)
     except NcuError as error:
         print(f"ncu_counts: {error}\n{output}", file=sys.stderr)

@@ -14,6 +14,7 @@ sys.path[:0] = [str(ROOT / "tests" / "gpu"), str(ROOT / "tools" / "bench")]
 import checks  # noqa: E402
 import h200  # noqa: E402
 import ncu_counts  # noqa: E402
+import pc_sampling  # noqa: E402
 import report  # noqa: E402
 
 TOTALS = '''==PROF== Connected to process 7
@@ -59,6 +60,26 @@ def launch(*configs, kernel="saxpy", **changes):
     return row | changes
 
 
+class PcSampling(unittest.TestCase):
+    INSTRUCTIONS = [{"pc": 0, "samples": 10}, {"pc": 16, "samples": 30}, {"pc": 32, "samples": 60}]
+
+    @staticmethod
+    def site(pc, cycles, dense, executions=1, measured=1):
+        return {"pc": pc, "cycles": cycles, "dense": dense, "executions": executions, "measured": measured}
+
+    def test_shares_weighted_by_executions(self):
+        sites = [self.site(0, 5, 8), self.site(16, 5, 2, executions=3)]
+        count, part, far = pc_sampling.compare(sites, self.INSTRUCTIONS)
+        self.assertEqual(count, 2)
+        self.assertAlmostEqual(part, 0.4)        # nothing is asked of 0x20
+        self.assertAlmostEqual(far["estimate"], 0)
+        self.assertAlmostEqual(far["dense"], 8 / 14 - 10 / 40)
+
+    def test_nothing_in_common(self):
+        _, _, far = pc_sampling.compare([self.site(0, 1, 1), self.site(48, 1, 1)], [{"pc": 0, "samples": 0}, {"pc": 16, "samples": 9}])
+        self.assertEqual(far["estimate"], 1)
+
+
 class Ncu(unittest.TestCase):
     def test_memory_of_instructions(self):
         rows = ncu_counts.parse_instructions(MEMORY, "saxpy", ncu_counts.MEMORY)["instructions"]
@@ -68,6 +89,10 @@ class Ncu(unittest.TestCase):
     def test_columns_that_ncu_leaves_out_are_zero(self):
         rows = ncu_counts.parse_instructions(SOURCE, "k", ncu_counts.MEMORY)["instructions"]
         self.assertEqual([(r["warps"], r["sectors"], r["wavefronts"]) for r in rows], [(1024, 0, 0), (8, 0, 0)])
+
+    def test_samples_of_instructions(self):
+        rows = ncu_counts.parse_instructions(SOURCE, "k", ncu_counts.SAMPLES)["instructions"]
+        self.assertEqual([(r["pc"], r["warps"], r["samples"]) for r in rows], [(0, 1024, 2), (16, 8, 2)])
 
     def test_totals_in_launch_order(self):
         self.assertEqual(ncu_counts.parse_totals(TOTALS), [{"kernel": "saxpy", "warp_instructions": 12615680},
