@@ -69,6 +69,9 @@ struct Plan {
   ProbeKind counted = ProbeKind::mem;
   wire::Selection select{};            // of what cta sampling leaves
   Around around = Around::instruction; // pair probe only; what lasts longer leaves a pair of clocks where it ends
+  // Blocks whose executions leave no records under `block` and `inst`, and under `count` no bytes in the sums of a warp's header
+  // (by block; empty: none): Splicer::polling().
+  std::vector<bool> unrecorded{};
   bool samples() const { return one_in > 1 || !select.empty(); }
 };
 
@@ -110,6 +113,7 @@ class Splicer {
   // By block: it lies in a loop in which warps wait for others, however often (waiting.h).
   std::vector<bool> waiting() const;
   bool waits() const;                           // some block does
+  std::vector<bool> polling() const;            // by block: it lies in one that does nothing but ask again
   bool sums_floats() const;                     // a reachable instruction does (sass/access.h)
   std::string text(OrigPc pc) const;            // SASS
   // Reachable instructions that touch memory and that `mem` leaves out, and why.
@@ -136,6 +140,8 @@ class Splicer {
   // The same, for `mem`, knowing which blocks (by number) no counting replay saw with a lane missing, and how often a warp executed
   // each. Records of addresses then take other bytes, so that these are counted anew.
   Splicer counted(std::vector<bool> full_blocks, std::span<const uint64_t> executions) const;
+  // The same, without accesses to memory in these blocks.
+  Splicer without(const std::vector<bool>& blocks) const;
   RecordForm mem_form() const;                  // of its records of addresses
   // Points of a point probe, in order of code, with the layout of their records.
   Result<std::vector<wire::Point>> points(ProbeKind probe) const;

@@ -55,7 +55,7 @@ SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bo
   if (uint64_t{stride} * bytes.size() <= stride_budget) {
     l.slot_bytes = stride;
     l.slots = align_up(std::max<uint64_t>(headers, 128), equal);
-    plan.total_bytes = l.slots + uint64_t{stride} * bytes.size() + l.lead_bytes;
+    plan.total_bytes = l.slots + uint64_t{stride} * bytes.size() + l.lead_bytes + form.spare_bytes;
     plan.slot_alignment = equal;
     if (equal > buffer_alignment) plan.total_bytes += equal;
     if (stride != equal) plan.total_bytes += stride;   // for place()
@@ -75,7 +75,7 @@ SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bo
     plan.entries[w] = {at, size - 1, 0};
     if (bytes[w] != 0) at += size;
   }
-  plan.total_bytes = at + slot_size(l, form, 0) + l.lead_bytes;
+  plan.total_bytes = at + slot_size(l, form, 0) + l.lead_bytes + form.spare_bytes;
   plan.slot_alignment = equal;
   if (plan.slot_alignment > buffer_alignment) plan.total_bytes += plan.slot_alignment;
   return plan;

@@ -22,6 +22,8 @@ struct RecordForm {
   bool short_records = false;
   bool headless = false;
   bool lines = false;          // `mem`: records and slots are whole lines (wire::mem_line)
+  // Behind the last slot: where a warp that writes more than was counted does no harm, and its records are missed all the same.
+  uint64_t spare_bytes = 0;
 };
 
 // `bytes[w]`: what warp w was counted to write; 0 for warps that are not sampled. `largest_record`: in bytes. `wraps`: the

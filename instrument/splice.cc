@@ -290,6 +290,7 @@ bool Splicer::waits() const {
   return std::find(blocks.begin(), blocks.end(), true) != blocks.end();
 }
 std::vector<bool> Splicer::waiting() const { return waiting_blocks(impl_->code, impl_->blocks); }
+std::vector<bool> Splicer::polling() const { return polling_blocks(impl_->code, impl_->blocks); }
 uint32_t Splicer::warps_per_cta() const { return instrument::warps_per_cta(impl_->shape); }
 
 uint32_t Splicer::record_bytes(ProbeKind probe, uint32_t block) const {
@@ -353,6 +354,17 @@ Splicer Splicer::sparse(Sites sites) const {
   Splicer s = *this;
   s.sites_ = sites;
   return s;
+}
+
+Splicer Splicer::without(const std::vector<bool>& excluded) const {
+  XT_CHECK(excluded.size() == blocks().size(), "a flag for each block");
+  const Scope scope = impl_->scope(*this);
+  Places places(impl_->code.insts.size());
+  for (InstIndex i = 0; i < places.size(); ++i) {
+    const uint32_t b = impl_->blocks.block_of[i];
+    places[i] = scope.covers(i) && (b == Blocks::none || !excluded[b]);
+  }
+  return at(std::move(places));
 }
 
 Splicer Splicer::counted(std::vector<bool> full_blocks, std::span<const uint64_t> executions) const {
@@ -436,7 +448,9 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   std::vector<sass::enc::Ureg> counters;
   ProbeContext context{code, blocks, liveness, scope, plan, layout, scratch, insertions, held_head, lanes.offset, lanes.masks,
                        counters, out.map};
+  for (uint32_t b = 0; b < plan.unrecorded.size(); ++b) out.map.blocks[b].unrecorded = plan.unrecorded[b] && plan.probe != ProbeKind::count;
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
+  for (const wire::Block& b : out.map.blocks) XT_CHECK(!b.unrecorded || b.record_bytes == 0, "a block without records has one");
   bool packs = false, four_groups = false;
   const auto is_packed = [&plan](const wire::Block& b) { return b.full && (!b.clock_at.empty() || plan.probe == ProbeKind::mem); };
   for (const wire::Block& b : out.map.blocks) {

@@ -188,9 +188,16 @@ bool waits(const Code& code, const Blocks& blocks, const Loop& loop) {
   return Decision(code, blocks, loop).depends_on_others();
 }
 
-}  // namespace
+bool polls(const Code& code, const Blocks& blocks, const Loop& loop) {
+  for (uint32_t b : loop.blocks)
+    for (InstIndex i = blocks.blocks[b].first; i <= blocks.blocks[b].last(); ++i) {
+      const Effects& fx = code.insts[i].fx;
+      if (fx.space != MemSpace::none && fx.space != MemSpace::constant && !observes_others(code, i)) return false;
+    }
+  return true;
+}
 
-std::vector<bool> waiting_blocks(const Code& code, const Blocks& blocks) {
+std::vector<bool> blocks_of_waits(const Code& code, const Blocks& blocks, bool (*counts)(const Code&, const Blocks&, const Loop&)) {
   const auto n = static_cast<uint32_t>(blocks.blocks.size());
   std::vector<bool> waiting(n, false);
   std::vector<std::vector<uint32_t>> predecessors(n);
@@ -201,10 +208,18 @@ std::vector<bool> waiting_blocks(const Code& code, const Blocks& blocks) {
     for (uint32_t head : blocks.successors[tail]) {
       if (!dominators.dominates(head, tail)) continue;
       const Loop loop(predecessors, head, tail);
-      if (!waits(code, blocks, loop)) continue;
+      if (!waits(code, blocks, loop) || !counts(code, blocks, loop)) continue;
       for (uint32_t b : loop.blocks) waiting[b] = true;
     }
   return waiting;
 }
+
+}  // namespace
+
+std::vector<bool> waiting_blocks(const Code& code, const Blocks& blocks) {
+  return blocks_of_waits(code, blocks, [](const Code&, const Blocks&, const Loop&) { return true; });
+}
+
+std::vector<bool> polling_blocks(const Code& code, const Blocks& blocks) { return blocks_of_waits(code, blocks, polls); }
 
 }  // namespace xtrace::instrument

@@ -12,4 +12,8 @@ namespace xtrace::instrument {
 // result of an atomic, registers asked for), and that stores nothing but by such atomics.
 std::vector<bool> waiting_blocks(const Code& code, const Blocks& blocks);
 
+// Of these, the blocks of loops that do nothing but ask again: all memory they touch is what they ask. Their executions tell nothing
+// of the kernel that the blocks around them do not tell.
+std::vector<bool> polling_blocks(const Code& code, const Blocks& blocks);
+
 }  // namespace xtrace::instrument

@@ -15,6 +15,8 @@ Aggregate::Aggregate(const wire::AddressMap& map, TraceKind kind)
     first_instruction_.push_back(static_cast<uint32_t>(instructions_.size()));
     for (uint32_t i = 0; i < map.blocks[b].instructions; ++i)
       instructions_.push_back({map.blocks[b].first_pc + i * inst_bytes, b, {}, 0});
+    const std::vector<uint32_t>& next = map.blocks[b].successors;
+    may_wait_behind_.push_back(std::any_of(next.begin(), next.end(), [&](uint32_t s) { return map.blocks[s].unrecorded; }));
   }
 }
 
@@ -49,7 +51,8 @@ void Aggregate::add_intervals(const WarpTrace& trace) {
       }
     }
     // From the last instruction to the next record, if any lane of this one goes on there.
-    const bool follows = i + 1 < trace.records() && !gap_follows && (trace.mask[i] & trace.mask[i + 1]) != 0;
+    const bool follows = i + 1 < trace.records() && !gap_follows && !may_wait_behind_[trace.index[i]] &&
+                         (trace.mask[i] & trace.mask[i + 1]) != 0;
     const uint64_t next = follows ? trace.clocks(i + 1).front() : 0;
     const bool read = block.has_clock(clocks.size() - 1) && (!follows || map_.blocks[trace.index[i + 1]].has_clock(0));
     if (follows && read && next > clocks.back()) {
@@ -73,6 +76,8 @@ uint64_t Aggregate::thread_instructions() const {
 }
 
 std::string CountComparison::text() const {
+  if (equal && unrecorded_blocks != 0)
+    return fmt::format("equal in {} blocks; {} of loops that wait for others are not recorded", compared_blocks, unrecorded_blocks);
   if (equal) return fmt::format("equal in {} blocks", compared_blocks);
   if (waited)
     return fmt::format("equal in {} blocks, but for how often {} blocks of waiting loops were executed, and in which groups the "
@@ -97,6 +102,7 @@ Result<CountComparison> compare_counts(const wire::AddressMap& map,
   for (uint32_t b = 0; b < map.blocks.size(); ++b) {
     if (map.blocks[b].record_bytes == 0) {
       ++result.skipped_blocks;
+      result.unrecorded_blocks += map.blocks[b].unrecorded;
       continue;
     }
     ++result.compared_blocks;

@@ -33,7 +33,8 @@ class Aggregate {
     uint32_t pc = 0, block = 0;
     Distribution ungraded;  // clock of the next instruction minus clock of this one, nothing subtracted
     uint64_t unattributed =
-        0;  // executions without such an interval: the warp went on with other lanes, or ended
+        0;  // executions without such an interval: the warp went on with other lanes, or ended, or waited for others
+            // in a loop without records
   };
   const std::vector<wire::BlockCount>& blocks() const { return blocks_; }
   const std::vector<Instruction>& instructions() const {
@@ -51,6 +52,7 @@ class Aggregate {
   std::vector<wire::BlockCount> blocks_;
   std::vector<Instruction> instructions_;
   std::vector<uint32_t> first_instruction_;  // by block, in instructions_
+  std::vector<bool> may_wait_behind_;        // by block: it leads to an unrecorded one
 };
 
 // The fingerprint of a path: block counts of a trace against the counters of a counting replay of the same
@@ -68,7 +70,8 @@ struct CountComparison {
   };
   std::optional<Mismatch> first;
   std::string text() const;                          // "equal in 12 blocks" or the first mismatch
-  uint64_t compared_blocks = 0, skipped_blocks = 0;  // skipped: no probe, so no records to count
+  uint64_t compared_blocks = 0, skipped_blocks = 0;  // skipped: no records to count
+  uint64_t unrecorded_blocks = 0;                    // of the skipped ones: wire::Block::unrecorded
 };
 // `waiting`, by block: it lies in a loop that waits for others; empty: none does. bad_input when the sizes differ.
 Result<CountComparison> compare_counts(const wire::AddressMap& map,

@@ -51,7 +51,7 @@ void encode_map(std::string& out, const wire::AddressMap& map) {
     put_varint(out, b.instructions);
     put_varint(out, b.record_bytes);
     put_varint(out, b.clocks);
-    put_varint(out, (b.indirect ? 1u : 0u) | (b.exits ? 2u : 0u) | (b.implied ? 4u : 0u));
+    put_varint(out, (b.indirect ? 1u : 0u) | (b.exits ? 2u : 0u) | (b.implied ? 4u : 0u) | (b.unrecorded ? 8u : 0u));
     put_varint(out, b.successors.size());
     for (uint32_t s : b.successors) put_varint(out, s);
   }
@@ -103,6 +103,7 @@ void decode_map(VarintReader& in, wire::AddressMap& map) {
     b.indirect = flags & 1;
     b.exits = flags & 2;
     b.implied = flags & 4;
+    b.unrecorded = flags & 8;
     b.successors.resize(in.count());
     for (uint32_t& s : b.successors) s = in.varint32();
   }

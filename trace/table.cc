@@ -11,6 +11,10 @@
 namespace xtrace::trace {
 namespace {
 
+std::string count_text(const InstructionRow& r, uint64_t count, const char* not_known) {
+  return r.recorded ? fmt::format("{}", count) : not_known;
+}
+
 std::string graded_text(const InstructionRow& r) {
   if (!r.graded) return "-";
   return fmt::format("{:.0f} [{:.0f} {:.0f}]", r.graded->median, r.graded->p25, r.graded->p75);
@@ -27,6 +31,7 @@ std::vector<InstructionRow> instruction_table(const TableSources& sources) {
     r.block = i.block;
     r.warps = sources.counts->count_of(i).warps;
     r.threads = sources.counts->count_of(i).lanes;
+    r.recorded = !sources.map->blocks[i.block].unrecorded;
     if (i.ungraded.count() != 0) r.ungraded_mean = i.ungraded.mean();
     const std::string hidden = sources.hidden ? sources.hidden(i.pc) : "";
     if (sources.times && hidden.empty()) r.graded = sources.times->grade(i.pc, sources.enough_samples);
@@ -47,6 +52,8 @@ std::vector<InstructionRow> instruction_table(const TableSources& sources) {
         r.no_grade = fmt::format("{} samples, {} wanted", samples, sources.enough_samples);
       } else if (deferred != 0) {
         r.no_grade = "other lanes ran in between, always";
+      } else if (!r.recorded) {
+        r.no_grade = "not recorded: a loop that waits for others";
       } else if (r.warps == 0) {
         r.no_grade = "not executed";
       } else {
@@ -69,8 +76,8 @@ std::string render_text(const std::vector<InstructionRow>& rows) {
     const std::string ungraded = r.ungraded_mean ? fmt::format("{:.1f}", *r.ungraded_mean) : "-";
     const std::string samples = r.graded ? fmt::format("{}", r.graded->samples) : "-";
     out += fmt::format("{:>#7x} {:>5} {:>12} {:>14} {:>9} {:>18} {:>7} {:<26} {}", r.pc,
-                       fmt::format("B{}", r.block), r.warps, r.threads, ungraded, graded_text(r), samples,
-                       r.source, r.sass);
+                       fmt::format("B{}", r.block), count_text(r, r.warps, "-"), count_text(r, r.threads, "-"), ungraded,
+                       graded_text(r), samples, r.source, r.sass);
     if (!r.graded) out += fmt::format("{}({})", r.sass.empty() ? "" : "  ", r.no_grade);
     while (!out.empty() && out.back() == ' ') out.pop_back();
     out += '\n';
@@ -96,7 +103,7 @@ std::string render_csv(const std::vector<InstructionRow>& rows) {
       "grade,"
       "source,sass\n";
   for (const InstructionRow& r : rows) {
-    out += fmt::format("{:#x},{},{},{},", r.pc, r.block, r.warps, r.threads);
+    out += fmt::format("{:#x},{},{},{},", r.pc, r.block, count_text(r, r.warps, ""), count_text(r, r.threads, ""));
     if (r.ungraded_mean) out += fmt::format("{:.3f}", *r.ungraded_mean);
     if (r.graded) {
       const GradedTimes::Grade& g = *r.graded;
@@ -116,8 +123,8 @@ std::string render_json(const std::vector<InstructionRow>& rows) {
     nlohmann::ordered_json o;
     o["pc"] = r.pc;
     o["block"] = r.block;
-    o["warps"] = r.warps;
-    o["threads"] = r.threads;
+    o["warps"] = r.recorded ? nlohmann::ordered_json(r.warps) : nullptr;
+    o["threads"] = r.recorded ? nlohmann::ordered_json(r.threads) : nullptr;
     o["ungraded_mean_cycles"] = nullptr;
     if (r.ungraded_mean) o["ungraded_mean_cycles"] = *r.ungraded_mean;
     o["graded"] = nullptr;

@@ -14,6 +14,7 @@ namespace xtrace::trace {
 struct InstructionRow {
   uint32_t pc = 0, block = 0;
   uint64_t warps = 0, threads = 0;           // executions
+  bool recorded = true;                      // false: in a loop without records (wire::Block::unrecorded), executions not known
   std::optional<double> ungraded_mean;       // cycles, from a dense trace: clock_read_cycles is in it
   std::optional<GradedTimes::Grade> graded;  // cycles, clock_read_cycles subtracted
   std::string no_grade;                      // why `graded` is empty

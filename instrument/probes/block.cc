@@ -142,12 +142,24 @@ ShortForm short_form(const ProbeContext& c, const std::vector<bool>& implied) {
   constexpr uint64_t seldom = 16;   // one execution in so many
   uint64_t all = 0, missing = 0;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
-    if (implied[b]) continue;
+    if (implied[b] || c.unrecorded(b)) continue;
     const uint64_t n = b < c.plan.executions.size() ? c.plan.executions[b] : 1;
     all += n;
     if (!c.full(b)) missing += n;
   }
   return {.aligned = missing * seldom > all};
+}
+
+// What goes through a block without records leaves nothing in front of and behind which an implied block could be known by.
+void keep_beside_unrecorded(const ProbeContext& c, std::vector<bool>& recorded) {
+  const std::vector<std::vector<uint32_t>>& successors = c.blocks.successors;
+  for (uint32_t b = 0; b < successors.size(); ++b) {
+    const bool leads_there = std::any_of(successors[b].begin(), successors[b].end(), [&](uint32_t s) { return c.unrecorded(s); });
+    if (c.unrecorded(b) || leads_there) {
+      recorded[b] = true;
+      for (uint32_t s : successors[b]) recorded[s] = true;
+    }
+  }
 }
 
 }  // namespace
@@ -157,6 +169,7 @@ Status insert_block(ProbeContext& c) {
   const auto blocks = static_cast<uint32_t>(c.blocks.blocks.size());
   if (!c.layout.short_records) {
     for (uint32_t b = 0; b < blocks; ++b) {
+      if (c.unrecorded(b)) continue;
       XT_TRY_STATUS(BlockHead(c, b, previous).run());
       c.map.blocks[b].record_bytes = wire::chunk_bytes;
     }
@@ -166,6 +179,7 @@ Status insert_block(ProbeContext& c) {
   std::vector<bool> recorded(blocks, false);   // by a chain, which has room for them and reads their clocks, or with the head
   for (uint32_t b = 0; b < blocks; ++b)
     if (c.always_follows(b) && (chains || b == 0)) recorded[b] = recorded[b + 1] = true;
+  keep_beside_unrecorded(c, recorded);
   const std::vector<bool> implied = implied_blocks(c.code, c.blocks, recorded, c.plan.executions);
   const ShortForm form = short_form(c, implied);
   for (uint32_t b = 0; b < blocks; ++b) {
@@ -179,7 +193,7 @@ Status insert_block(ProbeContext& c) {
     if (insert_with_head(c, form, previous)) b = 2;
   }
   for (; b < blocks; ++b) {
-    if (implied[b]) continue;
+    if (implied[b] || c.unrecorded(b)) continue;
     if (const uint32_t chained = chains ? insert_chain(c, b, previous) : 0) {
       b += chained;
       continue;

@@ -77,10 +77,12 @@ Status insert_count(ProbeContext& c) {
     XT_TRY(const Place place, find_place(c, block));
     const auto counter = static_cast<int32_t>(b * sizeof(wire::BlockCount));
     Sequence& seq = c.out.before[place.at];
-    put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(c.code, block, c.scope)));
-    put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(c.code, block, c.scope)));
-    if (const uint32_t bytes = c.plan.counted == ProbeKind::mem ? mem_record_bytes(c.code, block, c.scope) : 0)
-      put(seq, enc::uiadd3_imm(ur.base, ur.base, bytes));
+    if (!c.unrecorded(b)) {
+      put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(c.code, block, c.scope)));
+      put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(c.code, block, c.scope)));
+      if (const uint32_t bytes = c.plan.counted == ProbeKind::mem ? mem_record_bytes(c.code, block, c.scope) : 0)
+        put(seq, enc::uiadd3_imm(ur.base, ur.base, bytes));
+    }
     c.map.blocks[b].narrow_count = place.holder.shape == Holder::Shape::single;
     if (c.map.blocks[b].narrow_count)
       count_by_single(seq, place.holder, ur.address, ur.temp, counter);

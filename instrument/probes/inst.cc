@@ -192,7 +192,7 @@ class BlockWriter {
 Status insert_inst(ProbeContext& c) {
   std::optional<Holder> previous;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
-    if (!c.layout.wraps && insert_plain_inst(c, b, previous)) continue;
+    if (c.unrecorded(b) || (!c.layout.wraps && insert_plain_inst(c, b, previous))) continue;
     XT_TRY_STATUS(BlockWriter(c, b, previous).run());
     c.map.blocks[b].record_bytes = wire::inst_record_bytes(c.blocks.blocks[b].count);
     c.map.blocks[b].clocks = c.blocks.blocks[b].count;

@@ -53,7 +53,10 @@ struct ProbeContext {
   // A predicate for the one lane that stores for all, free at every point in [from, to]; nothing where there is no ELECT.
   std::optional<sass::enc::Pred> leader(InstIndex from, InstIndex to) const;
   // Plain slots, and no lane of the block was missing in any counted execution.
-  bool full(uint32_t block) const { return !layout.wraps && block < plan.full_blocks.size() && plan.full_blocks[block]; }
+  bool full(uint32_t block) const {
+    return !layout.wraps && block < plan.full_blocks.size() && plan.full_blocks[block] && !unrecorded(block);
+  }
+  bool unrecorded(uint32_t block) const { return block < plan.unrecorded.size() && plan.unrecorded[block]; }
 };
 
 struct ProbeBody {

@@ -134,7 +134,15 @@ class Matrix {
  private:
   bool cell(Recording& r, const instrument::Splicer& splicer, const Plan& plan, const char* sample) {
     if (rest_ && has_test(plan.probe, sample, 0)) return true;
-    return note({plan.kernel, std::string(instrument::probe_info(plan.probe).name), sample}, run_plan(r, splicer, plan), 1);
+    const Cell c{plan.kernel, std::string(instrument::probe_info(plan.probe).name), sample};
+    Status done = run_plan(r, splicer, plan);
+    const bool records = plan.probe == ProbeKind::block || plan.probe == ProbeKind::inst || plan.probe == ProbeKind::mem;
+    const std::vector<bool> polling = splicer.polling();
+    if (!done || !records || std::find(polling.begin(), polling.end(), true) == polling.end()) return note(c, done, 1);
+    // Loops that wait for others leave no records, in the short forms of the others.
+    Plan without = plan;
+    without.without_polls = without.brief = true;
+    return note(c, run_plan(r, splicer, without), 2);
   }
 
   // The parts together look at every instruction once, and have every point once.

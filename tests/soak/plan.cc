@@ -66,7 +66,9 @@ std::string told(const Expected& e) {
 class Run {
  public:
   Run(Recording& recording, const instrument::Splicer& splicer, const Plan& plan)
-      : r_(recording), s_(splicer), p_(plan), backend_(recording.backend()), points_probe_(instrument::probe_info(plan.probe).points) {}
+      : r_(recording), left_out_(plan.without_polls ? splicer.polling() : std::vector<bool>()),
+        s_(plan.without_polls && plan.probe == ProbeKind::mem ? splicer.without(left_out_) : splicer), p_(plan),
+        backend_(recording.backend()), points_probe_(instrument::probe_info(plan.probe).points) {}
 
   Status run() {
     if (points_probe_) {
@@ -96,8 +98,10 @@ class Run {
     p.one_in = p_.one_in;
     p.seed = p_.seed;
     p.select = p_.select;
+    p.unrecorded = left_out_;
     return p;
   }
+  bool leaves_out(uint32_t block) const { return !left_out_.empty() && left_out_[block]; }
 
   Counts as_logged() const {
     Counts counts;
@@ -109,7 +113,7 @@ class Run {
       for (const wire::Point& p : points_)
         counts.bytes[w] += static_cast<uint32_t>(p.record_bytes * r_.at(w, p.block, p.pc, p.after)->most);
       for (uint32_t b = 0; !points_probe_ && b < s_.blocks().size(); ++b)
-        counts.bytes[w] += static_cast<uint32_t>(s_.record_bytes(p_.probe, b) * r_.at(w, b, s_.blocks()[b].first_pc)->most);
+        if (!leaves_out(b)) counts.bytes[w] += static_cast<uint32_t>(s_.record_bytes(p_.probe, b) * r_.at(w, b, s_.blocks()[b].first_pc)->most);
     }
     return counts;
   }
@@ -169,7 +173,8 @@ class Run {
   }
 
   Status trace(const Counts& counts) {
-    // Warps that wait write another number of records each time.
+    // Warps that wait write another number of records each time; without those of the loops in which they do, no more than come out of
+    // them in other groups.
     const bool varies = r_.waits() || !counts.same_bytes;
     instrument::RecordForm form;
     uint32_t largest = points_probe_ ? wire::chunk_bytes : s_.largest_record(p_.probe);
@@ -178,7 +183,7 @@ class Run {
       largest = std::max(largest, p.record_bytes);
       for (const wire::Value& v : p.values) form.lines |= v.is_column();
     }
-    const bool wraps = (p_.wraps || varies) && !form.lines;
+    const bool wraps = (p_.wraps || (varies && !p_.without_polls)) && !form.lines;
     instrument::Plan p = plan(p_.probe);
     if (p_.probe == ProbeKind::pair) p.pair_sites = {OrigPc{p_.pair_pc}};
     const bool brief = p_.brief && !wraps && (p_.probe == ProbeKind::block || p_.probe == ProbeKind::inst);
@@ -243,7 +248,7 @@ class Run {
     return b;
   }
   bool has_records(const wire::AddressMap& map, uint32_t block) const {
-    return p_.probe != ProbeKind::mem || map.blocks[block].record_bytes != 0;
+    return !map.blocks[block].unrecorded && (p_.probe != ProbeKind::mem || map.blocks[block].record_bytes != 0);
   }
 
   // And what this machine counted of the same warps, group by group.
@@ -308,7 +313,8 @@ class Run {
   }
 
   Recording& r_;
-  const instrument::Splicer& s_;
+  const std::vector<bool> left_out_;   // by block; empty: none
+  const instrument::Splicer s_;
   const Plan& p_;
   replay::Backend& backend_;
   const bool points_probe_;
@@ -326,7 +332,8 @@ std::string Plan::text() const {
   for (const auto& [name, ranges] : {std::pair{"cta", &select.ctas}, {"warp", &select.warps}, {"sm", &select.sms}})
     for (const auto& r : *ranges) s += fmt::format(" {}:{}-{}", name, r.first, r.last);
   if (pair_pc != ~0u) s += fmt::format(" at {:#x}", pair_pc);
-  return s + (some_places ? " some places" : "") + (wraps ? " wrapping" : "") + (brief ? " brief" : "") + (table ? " table" : "");
+  return s + (some_places ? " some places" : "") + (wraps ? " wrapping" : "") + (brief ? " brief" : "") + (table ? " table" : "") +
+         (without_polls ? " without polls" : "");
 }
 
 Status run_plan(Recording& recording, const instrument::Splicer& splicer, const Plan& plan) { return Run(recording, splicer, plan).run(); }

@@ -144,6 +144,7 @@ constexpr uint32_t not_exited = 0xffffffff;
 struct BlockCount {
   uint64_t warps;    // executions by a warp
   uint64_t lanes;    // sum of active lanes
+  bool operator==(const BlockCount&) const = default;
 };
 // Executions by a warp that a counter of 32 bits holds, lanes included.
 constexpr uint64_t narrow_executions = 1ull << 27;

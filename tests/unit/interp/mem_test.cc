@@ -150,6 +150,7 @@ std::vector<trace::MemoryRange> memory_of(const bundle::LaunchRecord& r) {
 struct Check {
   replay::LaunchImage launch;   // `after` is what its original code leaves
   std::string name;
+  bool without_polls = false;   // of loops that wait for others
 
   // `high`: leave out the high words of global addresses. `table`: a size for each slot. `some`: every second access only. `counted`:
   // knowing which blocks are full, and the parameters.
@@ -173,6 +174,13 @@ struct Check {
       for (const auto& i : splicer->instructions())
         if (i.space != MemSpace::none && i.space != MemSpace::constant) places[i.pc.value / 16] = n++ % 2 == 0;
       splicer = splicer->at(places);
+    }
+    std::vector<bool> unrecorded;
+    if (without_polls) {
+      unrecorded = splicer->polling();
+      splicer = splicer->without(unrecorded);
+      for (const auto& i : splicer->instructions())
+        if (unrecorded[i.block]) places[i.pc.value / 16] = false;
     }
     EXPECT_TRUE(splicer->not_covered().empty());
     const uint32_t warps = static_cast<uint32_t>(r.grid.count()) * splicer->warps_per_cta();
@@ -198,7 +206,9 @@ struct Check {
     ASSERT_EQ(slots.layout.table != 0, table);
     const auto buffer = place_records(*backend, slots);
     ASSERT_TRUE(buffer);
-    const auto spliced = splicer->splice({ProbeKind::mem, {}, one_in, seed, {}, {}}, slots.layout);
+    instrument::Plan plan{ProbeKind::mem, {}, one_in, seed, {}, {}};
+    plan.unrecorded = unrecorded;
+    const auto spliced = splicer->splice(plan, slots.layout);
     ASSERT_TRUE(spliced) << spliced.error().to_string();
     ASSERT_NO_FATAL_FAILURE(run(spliced->cubin, nullptr));
 
@@ -259,6 +269,16 @@ TEST_P(MemTrace, AtSomePlaces) { trace(1, true, false, true); }
 TEST_P(MemTrace, KnowingFullBlocks) { trace(1, true, false, false, true); }
 TEST_P(MemTrace, KnowingFullBlocksOfSampledCtas) { trace(2, false, false, false, true); }
 TEST_P(MemTrace, KnowingFullBlocksAtSomePlaces) { trace(1, true, true, true, true); }
+
+// A lock and a flag that are polled.
+TEST(MemWithoutPolls, IsTheRestOfTheWitness) {
+  for (const char* kernel : {"spin_lock", "grid_sync"})
+    for (const bool counted : {false, true}) {
+      SCOPED_TRACE(kernel);
+      Check{recorded_launch(kernel), kernel, true}.trace(1, true, false, false, counted);
+      Check{recorded_launch(kernel), kernel, true}.trace(2, false, true, true, counted);
+    }
+}
 
 // Kernels with accesses that are not covered, without any, or that are refused.
 constexpr const char* not_whole[] = {"function_pointers", "many_registers", "three_instructions", "launch_bounds", "async_copy",

@@ -82,9 +82,16 @@ class Spliced : public SplicedLaunch, public testing::WithParamInterface<Code> {
       if (r.kernel == GetParam().kernel && r.probe == probe && (!r.records || r.records == records)) return r.reason;
     return nullptr;
   }
+  void counts_are_those_of_the_witness();
 };
 
 TEST_P(Spliced, CountsAreThoseOfTheWitness) {
+  counts_are_those_of_the_witness();
+  left_out = splicer->polling();
+  counts_are_those_of_the_witness();
+}
+
+void Spliced::counts_are_those_of_the_witness() {
   const auto blocks = static_cast<uint32_t>(splicer->blocks().size());
   instrument::SlotPlan plan = instrument::plan_counters(warps, blocks);
   const auto buffer = backend->allocate(plan.total_bytes, "counters");
@@ -92,6 +99,7 @@ TEST_P(Spliced, CountsAreThoseOfTheWitness) {
   instrument::place(plan, buffer->value);
   instrument::Plan count;
   count.probe = ProbeKind::count;
+  count.unrecorded = left_out;
   const auto result = spliced(count, plan.layout, {});
   if (!result) return;
   ASSERT_NO_FATAL_FAILURE(run(result->cubin));
@@ -125,6 +133,7 @@ TEST_P(Spliced, CountsAreThoseOfTheWitness) {
     EXPECT_EQ(h->exit_clock_lo, inst_bytes[w]) << "warp " << w;
     EXPECT_EQ(h->sm, mem_bytes[w]) << "warp " << w;
   }
+  ASSERT_TRUE(backend->release(*buffer));
 }
 
 TEST_P(Spliced, BlockTraceIsTheWitness) {
@@ -143,6 +152,22 @@ TEST_P(Spliced, PackedInstTraceIsTheWitness) {
   for (Records r : {Records::packed, Records::brief}) {
     SCOPED_TRACE(static_cast<int>(r));
     trace(ProbeKind::inst, trace::TraceKind::inst, r);
+  }
+}
+// Loops that wait for others leave no records: the trace is the rest, event by event, in every form.
+TEST_P(Spliced, TraceWithoutPollsIsTheRestOfTheWitness) {
+  left_out = splicer->polling();
+  if (std::find(left_out.begin(), left_out.end(), true) == left_out.end()) return;
+  for (uint32_t one_in : {1, 2}) {
+    SCOPED_TRACE(one_in);
+    for (Records r : {Records::wrapping, Records::plain, Records::brief}) {
+      SCOPED_TRACE(static_cast<int>(r));
+      trace(ProbeKind::block, trace::TraceKind::block, r, one_in);
+    }
+    for (Records r : {Records::wrapping, Records::plain, Records::packed, Records::brief}) {
+      SCOPED_TRACE(static_cast<int>(r));
+      trace(ProbeKind::inst, trace::TraceKind::inst, r, one_in);
+    }
   }
 }
 // Two clocks around one instruction, one site a replay: a record for each of its executions.

@@ -3,7 +3,9 @@
 
 #include <set>
 
+#include "instrument/cubin/kernel_info.h"
 #include "instrument/instrument.h"
+#include "instrument/sass/assemble.h"
 #include "tests/unit/interp/recordings.h"
 
 namespace xtrace::interp_test {
@@ -38,6 +40,55 @@ TEST(Waiting, IsTheLoopAndNothingElse) {
   EXPECT_TRUE(waiting_code("warp_specialised").contains("USETMAXREG.TRY_ALLOC.CTAPOOL"));
   EXPECT_EQ(waiting_code("grid_sync"),
             (std::set<std::string>{"BRA", "CCTL.IVALL", "ISETP.GT.AND", "LD.E.STRONG.GPU", "LOP3.LUT", "YIELD"}));
+}
+
+// All loops of the recorded kernels that wait do nothing else.
+TEST(Waiting, RecordedKernelsPoll) {
+  for (const char* kernel : {"bulk_copy", "cluster_copy", "grid_sync", "spin_lock", "tensor_copy", "warp_specialised"}) {
+    const replay::LaunchImage launch = recorded_launch(kernel);
+    const bundle::LaunchRecord& r = launch.record;
+    const auto splicer = instrument::Splicer::create(launch.code, r.kernel, {r.grid, r.block, r.cluster, r.dynamic_shared_bytes});
+    ASSERT_TRUE(splicer) << splicer.error().to_string();
+    EXPECT_EQ(splicer->polling(), splicer->waiting()) << kernel;
+  }
+}
+
+// A flag is polled; with `work` beside a load that asks nobody. In place of saxpy's code, whose EXITs the metadata lists.
+struct Loop {
+  size_t waiting = 0, polling = 0;   // blocks
+};
+Loop loop_with(const char* work) {
+  const replay::LaunchImage launch = recorded_launch("saxpy");
+  auto image = *cubin::Image::parse(launch.code);
+  const auto info = *cubin::kernel_info(image, "saxpy");
+  Bytes text = image.sections()[info.text_section].data;
+  const char* lines[] = {"ULDC.64 UR4, c[0x0][0x208]", "LDC.64 R2, c[0x0][0x218]", "LDG.E.STRONG.SYS R4, desc[UR4][R2.64]", work,
+                         "ISETP.NE.AND P0, PT, R4, RZ, PT", "@P0 BRA 0x20", "NOP", "@!PT EXIT", "NOP", "NOP", "NOP", "NOP", "NOP",
+                         "NOP", "NOP", "NOP", "NOP", "NOP", "EXIT"};
+  uint64_t at = 0;
+  for (const char* line : lines) {
+    const auto w = sass::assemble(**sass::find_arch(90), line, static_cast<int64_t>(at));
+    EXPECT_TRUE(w) << line;
+    write_at(std::span(text), at, *w);
+    at += sass::inst_bytes;
+  }
+  image.set_section_data(info.text_section, std::move(text));
+  const auto splicer = instrument::Splicer::create(*image.write(), "saxpy", {launch.record.grid, launch.record.block});
+  EXPECT_TRUE(splicer) << splicer.error().to_string();
+  const std::vector<bool> waiting = splicer->waiting(), polling = splicer->polling();
+  return {static_cast<size_t>(std::count(waiting.begin(), waiting.end(), true)),
+          static_cast<size_t>(std::count(polling.begin(), polling.end(), true))};
+}
+TEST(Waiting, LoopsThatReadDataDoNotOnlyPoll) {
+  const Loop alone = loop_with("IADD3 R5, R5, 0x1, RZ"), asks_twice = loop_with("LDG.E.STRONG.SYS R6, desc[UR4][R2.64+0x4]"),
+             beside_data = loop_with("LDG.E R6, desc[UR4][R2.64+0x4]"), beside_shared = loop_with("LDS R6, [RZ]");
+  EXPECT_EQ(alone.waiting, 1u);
+  EXPECT_EQ(alone.polling, 1u);
+  EXPECT_EQ(asks_twice.polling, 1u);
+  EXPECT_EQ(beside_data.waiting, 1u);
+  EXPECT_EQ(beside_data.polling, 0u);
+  EXPECT_EQ(beside_shared.waiting, 1u);
+  EXPECT_EQ(beside_shared.polling, 0u);
 }
 
 }  // namespace

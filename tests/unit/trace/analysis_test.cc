@@ -231,6 +231,39 @@ TEST(Aggregate, FingerprintOfWarpsThatWait) {
   EXPECT_EQ(c->first->block, 3u);
 }
 
+TEST(Aggregate, BlocksWithoutRecordsAreNotCompared) {
+  wire::AddressMap map = diamond_loop(TraceKind::block);
+  Aggregate a(map, TraceKind::block);
+  a.add(trace_of(TraceKind::block, divergent));
+  std::vector<wire::BlockCount> counters = a.blocks();
+  counters[2].warps += 7;
+  map.blocks[2].unrecorded = true;
+  map.blocks[2].record_bytes = 0;
+  const auto c = compare_counts(map, counters, a.blocks());
+  ASSERT_TRUE(c);
+  EXPECT_TRUE(c->equal);
+  EXPECT_EQ(c->text(), "equal in 4 blocks; 1 of loops that wait for others are not recorded");
+}
+
+// B3 is where B2 would have been gone through: how long B0 and B1 took can not be told.
+TEST(Aggregate, NoIntervalInFrontOfABlockWithoutRecords) {
+  wire::AddressMap map = diamond_loop(TraceKind::inst);
+  map.blocks[2].unrecorded = true;
+  Aggregate a(map, TraceKind::inst);
+  a.add(trace_of(TraceKind::inst, divergent, 4));
+  for (uint32_t b = 0; b < map.blocks.size(); ++b) {
+    size_t last = 0;
+    while (a.instructions()[last].block != b || (last + 1 < a.instructions().size() && a.instructions()[last + 1].block == b)) ++last;
+    const auto& next = map.blocks[b].successors;
+    const bool leads_there = std::find(next.begin(), next.end(), 2u) != next.end();
+    if (leads_there) {
+      EXPECT_EQ(a.instructions()[last].ungraded.count(), 0u) << b;
+      EXPECT_NE(a.instructions()[last].unattributed, 0u) << b;
+    }
+  }
+  EXPECT_NE(a.instructions()[0].ungraded.count(), 0u) << "inside the block nothing changes";
+}
+
 TEST(Aggregate, UngradedIntervals) {
   const wire::AddressMap map = diamond_loop(TraceKind::inst);
   Aggregate a(map, TraceKind::inst);

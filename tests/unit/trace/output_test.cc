@@ -75,6 +75,7 @@ struct Sample {
     meta.identity.notes = {{"probe", "block"}, {"empty", ""}};
     meta.kind = kind;
     meta.map = buffer.map;
+    meta.map.blocks[4].unrecorded = true;
     meta.map.original_of_new = {0, 16, wire::AddressMap::inserted, 32};
     meta.headers = buffer.headers;
     meta.labels = {"B0 a.cu:1", "B1"};
@@ -116,6 +117,7 @@ TEST_F(TraceFile, RoundTripOfEveryKind) {
       EXPECT_EQ(m.map.blocks[i].record_bytes, s.meta.map.blocks[i].record_bytes);
       EXPECT_EQ(m.map.blocks[i].successors, s.meta.map.blocks[i].successors);
       EXPECT_EQ(m.map.blocks[i].exits, s.meta.map.blocks[i].exits);
+      EXPECT_EQ(m.map.blocks[i].unrecorded, s.meta.map.blocks[i].unrecorded);
     }
     ASSERT_EQ(m.map.sites.size(), s.meta.map.sites.size());
     for (size_t i = 0; i < m.map.sites.size(); ++i) {
@@ -484,6 +486,18 @@ TEST(Table, RowsReasonsAndRenderings) {
   EXPECT_EQ(rows[2].no_grade, "1 samples, 30 wanted");
   EXPECT_EQ(rows[3].no_grade, "inside a wgmma group");
   EXPECT_EQ(rows[6].no_grade, "not executed");
+
+  wire::AddressMap waits = map;     // B2 is a loop that waits for others
+  waits.blocks[2].unrecorded = true;
+  TableSources polled = sources;
+  polled.map = &waits;
+  const auto polls = instruction_table(polled);
+  const auto poll = std::find_if(polls.begin(), polls.end(), [](const InstructionRow& r) { return r.block == 2; });
+  ASSERT_NE(poll, polls.end());
+  EXPECT_EQ(poll->no_grade, "not recorded: a loop that waits for others");
+  EXPECT_THAT(render_text({*poll}), HasSubstr("    B2            -              -         - "));
+  EXPECT_THAT(render_csv({*poll}), HasSubstr(fmt::format("{:#x},2,,,", poll->pc)));
+  EXPECT_THAT(render_json({*poll}), HasSubstr("\"warps\": null"));
 
   TableSources doubted = sources;   // measured, and not to be shown
   doubted.hidden = [](uint32_t pc) { return pc == 0x10 ? "not converged" : ""; };

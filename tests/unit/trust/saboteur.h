@@ -16,6 +16,7 @@ class Saboteur final : public replay::Backend {
   // What a test may set.
   std::function<void(Bytes& cubin)> on_splice;                      // of each spliced cubin, before it is loaded
   std::function<void(Bytes& bytes)> on_records;                     // what is read from buffers named "trace records"
+  std::function<void(Bytes& bytes)> on_counters;                    // likewise from "block counters"
   std::function<void(Bytes& bytes, size_t region)> on_output;       // of spliced code, when a region is read
   std::function<void(Bytes& bytes, size_t region)> on_clean_output; // of the clean code, likewise
   std::function<Result<replay::TimingResult>(const replay::TimingRequest&)> on_time;   // set: the backend measures time
@@ -29,10 +30,11 @@ class Saboteur final : public replay::Backend {
   Result<DevPtr> allocate(uint64_t bytes, const char* purpose) override {
     auto at = inner_->allocate(bytes, purpose);
     if (at && std::string_view(purpose) == "trace records") records_.push_back({at->value, at->value + bytes});
+    if (at && std::string_view(purpose) == "block counters") counters_.push_back({at->value, at->value + bytes});
     return at;
   }
   Status release(DevPtr buffer) override {
-    std::erase_if(records_, [&](const auto& r) { return r.first == buffer.value; });
+    for (auto* all : {&records_, &counters_}) std::erase_if(*all, [&](const auto& r) { return r.first == buffer.value; });
     return inner_->release(buffer);
   }
   Status fill(DevPtr a, uint64_t n, uint8_t v) override { return inner_->fill(a, n, v); }
@@ -41,6 +43,8 @@ class Saboteur final : public replay::Backend {
     auto bytes = inner_->read(a, n);
     for (const auto& [begin, end] : records_)
       if (bytes && on_records && a.value >= begin && a.value < end) on_records(*bytes);
+    for (const auto& [begin, end] : counters_)
+      if (bytes && on_counters && a.value >= begin && a.value < end) on_counters(*bytes);
     return bytes;
   }
   uint64_t free_bytes() const override { return inner_->free_bytes(); }
@@ -73,6 +77,7 @@ class Saboteur final : public replay::Backend {
   Result<replay::TimingResult> time(const replay::TimingRequest& r) override { return on_time ? on_time(r) : inner_->time(r); }
   Status finish() override {
     records_.clear();
+    counters_.clear();
     return inner_->finish();
   }
 
@@ -82,7 +87,7 @@ class Saboteur final : public replay::Backend {
   std::unique_ptr<replay::Backend> inner_;
   ByteView clean_;
   mutable replay::BackendInfo info_;
-  std::vector<std::pair<uint64_t, uint64_t>> records_;
+  std::vector<std::pair<uint64_t, uint64_t>> records_, counters_;
   std::vector<replay::ModuleHandle> probed_;
 };
 

@@ -29,7 +29,8 @@ Status check_bytes(const LaunchContext& c, const Counts& counts, instrument::Pro
                    const std::vector<uint32_t>& bytes) {
   if (!counts.stable) return {};
   uint64_t by_block = 0, by_warp = 0;
-  for (uint32_t b = 0; b < counts.blocks.size(); ++b) by_block += counts.blocks[b].warps * c.splicer.record_bytes(probe, b);
+  for (uint32_t b = 0; b < counts.blocks.size(); ++b)
+    if (!counts.leaves_out(b)) by_block += counts.blocks[b].warps * c.splicer.record_bytes(probe, b);
   for (uint32_t n : bytes) by_warp += n;
   if (by_block == by_warp) return {};
   return with_hint(unsupported("the launch writes {} bytes of {} records, of which {} were counted warp by warp: a warp "
@@ -43,7 +44,7 @@ namespace {
 // Counters of 32 bits: check_bytes() has shown that the executions did not go past them, when they were the same twice.
 Status check_narrow(const wire::AddressMap& map, const Counts& counts) {
   for (uint32_t b = 0; b < counts.blocks.size(); ++b)
-    if (map.blocks[b].narrow_count && (!counts.stable || counts.blocks[b].warps >= wire::narrow_executions))
+    if (map.blocks[b].narrow_count && !counts.leaves_out(b) && (!counts.stable || counts.blocks[b].warps >= wire::narrow_executions))
       return unsupported("block {} leaves one register to count in, and {}", b,
                          counts.stable ? "is executed more often than 32 bits hold"
                                        : "its executions differ between replays, so that 32 bits may not hold them");
@@ -52,17 +53,18 @@ Status check_narrow(const wire::AddressMap& map, const Counts& counts) {
 
 }  // namespace
 
-Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::ProbeKind counted_for) {
+Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::ProbeKind counted_for, std::vector<bool> unrecorded) {
   const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
   instrument::SlotPlan plan = instrument::plan_counters(c.warps, blocks);
   XT_TRY(const DevPtr buffer, c.backend.allocate(plan.total_bytes, "block counters"));
   instrument::place(plan, buffer.value);
   XT_TRY(const instrument::Spliced spliced,
          c.splicer.splice({instrument::ProbeKind::count, {}, drawn.one_in, drawn.seed, {}, {}, counted_for,
-                           {drawn.select.ctas, drawn.select.warps, {}}},
+                           {drawn.select.ctas, drawn.select.warps, {}}, instrument::Around::instruction, unrecorded},
                           plan.layout));
   auto counted = with_module(c.backend, spliced.cubin, [&](replay::ModuleHandle module) -> Result<Counts> {
     Counts counts;
+    counts.unrecorded = std::move(unrecorded);
     Bytes first;
     for (int replay = 0; replay < 2; ++replay) {
       XT_TRY_STATUS(c.backend.fill(buffer, plan.total_bytes, 0));
@@ -79,8 +81,8 @@ Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::Pr
       }
       // Clocks differ between replays: compare the counters alone.
       counts.blocks = as_array<wire::BlockCount>(ByteView(bytes).subspan(counters), blocks);
-      counts.stable = std::equal(bytes.begin() + static_cast<ptrdiff_t>(counters), bytes.end(),
-                                 first.begin() + static_cast<ptrdiff_t>(counters));
+      const auto before = as_array<wire::BlockCount>(ByteView(first).subspan(counters), blocks);
+      for (uint32_t b = 0; b < blocks; ++b) counts.stable &= counts.leaves_out(b) || counts.blocks[b] == before[b];
       const auto again = as_array<wire::WarpHeader>(first, c.warps);
       for (const wire::WarpHeader& h : as_array<wire::WarpHeader>(bytes, c.warps)) {
         const wire::WarpHeader& other = again[counts.block_bytes.size()];
@@ -105,23 +107,23 @@ Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::Pr
 Result<bool> paths_vary(LaunchContext& c, const Drawn& drawn, const Counts& counts) {
   constexpr int more = 4;   // of two replays each
   for (int k = 0; k < more; ++k) {
-    XT_TRY(const Counts again, count_launch(c, drawn));
-    const bool same = std::equal(counts.blocks.begin(), counts.blocks.end(), again.blocks.begin(), again.blocks.end(),
-                                 [](const auto& a, const auto& b) { return a.warps == b.warps && a.lanes == b.lanes; });
-    if (!again.stable || !same) return true;
+    XT_TRY(const Counts again, count_launch(c, drawn, instrument::ProbeKind::mem, counts.unrecorded));
+    if (!again.stable) return true;
+    for (size_t b = 0; b < counts.blocks.size(); ++b)
+      if (!counts.leaves_out(b) && !(counts.blocks[b] == again.blocks[b])) return true;
   }
   return false;
 }
 
 std::vector<bool> Counts::full() const {
   std::vector<bool> full;
-  for (const wire::BlockCount& b : blocks) full.push_back(b.lanes == 32 * b.warps);
+  for (size_t b = 0; b < blocks.size(); ++b) full.push_back(blocks[b].lanes == 32 * blocks[b].warps && !leaves_out(b));
   return full;
 }
 
 std::vector<uint64_t> Counts::executions() const {
   std::vector<uint64_t> executions;
-  for (const wire::BlockCount& b : blocks) executions.push_back(b.warps);
+  for (size_t b = 0; b < blocks.size(); ++b) executions.push_back(leaves_out(b) ? 0 : blocks[b].warps);
   return executions;
 }
 

@@ -1,6 +1,7 @@
 // The counting replay: how often each block runs, and how many bytes of records each warp will write.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "instrument/instrument.h"
@@ -39,16 +40,24 @@ struct Counts {
   bool stable = true;                              // two counting replays agreed
   bool same_output = true;
   std::string difference;                          // of the output, when not the same
+  // Plan::unrecorded of the counting replays: nothing but `blocks` says anything of these blocks.
+  std::vector<bool> unrecorded;
+  bool leaves_out(size_t block) const { return !unrecorded.empty() && unrecorded[block]; }
 
-  // By block: in no counted execution was a lane missing. Holds for blocks that nobody executed.
+  // By block: in no counted execution was a lane missing. Holds for blocks that nobody executed, not for those left out, whose
+  // executions are zero.
   std::vector<bool> full() const;
   std::vector<uint64_t> executions() const;
 };
 
-// `counted`: mem or a point probe.
+inline bool has_any(const std::vector<bool>& blocks) { return std::find(blocks.begin(), blocks.end(), true) != blocks.end(); }
+// What may lie behind the last slot of a launch whose warps wait for others (RecordForm::spare_bytes).
+constexpr uint64_t spare_bytes = 64 << 10;
+
+// `counted`: mem or a point probe. `unrecorded`: blocks to leave out (Splicer::polling()), empty: none.
 // Warps are counted on whatever SM they run.
 Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn,
-                            instrument::ProbeKind counted = instrument::ProbeKind::mem);
+                            instrument::ProbeKind counted = instrument::ProbeKind::mem, std::vector<bool> unrecorded = {});
 
 // Whether the launch takes other paths than `counts` says, by itself: two counting replays of a kernel that waits by spinning may
 // have agreed by chance. Makes some more of them.

@@ -1,6 +1,7 @@
 #include "tools/xtrace/replay/mem_run.h"
 
 #include <algorithm>
+#include <map>
 
 #include "trace/trace_file.h"
 
@@ -9,10 +10,15 @@ namespace {
 
 constexpr size_t most_rows = 40;   // in the report for people; the files hold all
 
-// Each of the not covered instructions that was executed, or may have been.
-std::vector<std::string> not_covered(const LaunchContext& c, const Counts& counts) {
+// Each of the not covered instructions that was executed, or may have been. `polling`, by block: loops that are left out.
+std::vector<std::string> not_covered(const LaunchContext& c, const Counts& counts, const std::vector<bool>& polling) {
   std::vector<std::string> out;
-  for (const auto& [pc, reason] : c.splicer.not_covered()) {
+  std::map<OrigPc, std::string_view> reasons;
+  for (const auto& i : c.splicer.instructions())
+    if (polling[i.block] && i.space != sass::MemSpace::none && i.space != sass::MemSpace::constant && c.splicer.covers(i.pc))
+      reasons[i.pc] = "asks, in a loop, whether others are done: it is executed another number of times in each replay";
+  for (const auto& [pc, reason] : c.splicer.not_covered()) reasons[pc] = reason;
+  for (const auto& [pc, reason] : reasons) {
     bool executed = false;
     for (size_t b = 0; b < counts.blocks.size(); ++b) {
       const wire::Block& block = c.splicer.blocks()[b];
@@ -52,15 +58,24 @@ std::optional<uint32_t> memory_high(const bundle::LaunchRecord& launch) {
   return high;
 }
 
-Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& drawn, const Counts& first,
+Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& drawn, const Counts& with_all,
                                               bool compare, const replay::Resources& clean) {
   const auto varies = [] {
     return with_hint(unsupported("two counting replays took different paths: the size of its address records is not known"),
                      "use count, block or inst");
   };
+  // What polls is executed another number of times in each replay, and recorded in none.
+  const std::vector<bool> polling = all.splicer.polling();
+  const bool polls = has_any(polling);
+  const std::vector<bool> unrecorded = polls ? polling : std::vector<bool>();
+  Counts first = with_all;
+  if (polls) {
+    XT_TRY(first, count_launch(all, drawn, instrument::ProbeKind::mem, unrecorded));
+  }
   if (!first.stable) return varies();
   // Records are smaller where all lanes come the same way; their bytes are counted knowing that.
-  const instrument::Splicer splicer = all.splicer.counted(first.full(), first.executions());
+  const instrument::Splicer splicer =
+      (polls ? all.splicer.without(polling) : all.splicer).counted(first.full(), first.executions());
   // Counting replays may agree by chance: a slot in which every record has its place can be too small for the next one.
   const std::vector<bool> waiting = splicer.waiting();
   for (uint32_t b = 0; b < waiting.size(); ++b)
@@ -69,14 +84,16 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& d
                                    splicer.blocks()[b].first_pc),
                        "use count, block or inst, or leave them out with --at");
   LaunchContext c{all.backend, all.launch, splicer, all.reference, all.warps, all.warps_per_cta};
-  XT_TRY(const Counts counts, count_launch(c, drawn));
+  XT_TRY(const Counts counts, count_launch(c, drawn, instrument::ProbeKind::mem, unrecorded));
   if (!counts.stable || counts.full() != first.full() || counts.executions() != first.executions()) return varies();
   XT_TRY_STATUS(check_bytes(c, counts, instrument::ProbeKind::mem, counts.mem_bytes));
   auto run = std::make_unique<MemRun>();
-  XT_TRY(run->buffer, TraceBuffer::create(c.backend, counts.mem_bytes, c.splicer.largest_record(instrument::ProbeKind::mem),
-                                          false, c.splicer.mem_form()));
+  instrument::RecordForm form = c.splicer.mem_form();
+  if (polls) form.spare_bytes = spare_bytes;
+  XT_TRY(run->buffer, TraceBuffer::create(c.backend, counts.mem_bytes, c.splicer.largest_record(instrument::ProbeKind::mem), false, form));
   XT_TRY(run->spliced,
-         c.splicer.splice({instrument::ProbeKind::mem, {}, drawn.one_in, drawn.seed, {}, {}, instrument::ProbeKind::mem, drawn.select},
+         c.splicer.splice({instrument::ProbeKind::mem, {}, drawn.one_in, drawn.seed, {}, {}, instrument::ProbeKind::mem, drawn.select,
+                           instrument::Around::instruction, unrecorded},
                           run->buffer->layout()));
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
@@ -94,12 +111,20 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& d
   run->records = run->own_records = summary.records;
   run->losses = summary.losses;
   run->accesses = analysis.accesses();
-  run->not_covered = not_covered(c, counts);
+  run->not_covered = not_covered(all, counts, polling);
   if (drawn.select.sms.empty())
     XT_TRY_STATUS(compare_path(c, run->spliced.map, counts, analysis.blocks(), e));
   else
     compare_warps(summary, e);
   add_losses(summary.losses, e);
+  // Lanes that wait one by one come out in groups, which counting replays may have shown alike by chance.
+  if (polls && (e.path != diff::PathMatch::equal || e.lost != 0)) {
+    XT_TRY(const bool other_groups, paths_vary(c, drawn, counts));
+    if (other_groups) {
+      XT_TRY_STATUS(c.backend.unload(run->module));
+      return varies();
+    }
+  }
   e.invariant_violations = analysis.impossible();
   e.invariants = analysis.impossible() == 0 ? diff::Invariants::hold : diff::Invariants::violated;
   e.invariants_text = analysis.impossible() == 0 ? fmt::format("{} addresses aligned, in memory of the launch", analysis.checked())
