@@ -76,13 +76,14 @@ uint64_t Aggregate::thread_instructions() const {
 }
 
 std::string CountComparison::text() const {
-  if (equal && unrecorded_blocks != 0)
-    return fmt::format("equal in {} blocks; {} of loops that wait for others are not recorded", compared_blocks, unrecorded_blocks);
-  if (equal) return fmt::format("equal in {} blocks", compared_blocks);
+  const std::string left_out =
+      unrecorded_blocks == 0 ? "" : fmt::format("; {} of loops that wait for others are not recorded", unrecorded_blocks);
+  if (equal) return fmt::format("equal in {} blocks", compared_blocks) + left_out;
   if (waited)
     return fmt::format("equal in {} blocks, but for how often {} blocks of waiting loops were executed, and in which groups the "
                        "lanes of {} others",
-                       compared_blocks, waiting_blocks, different_blocks - waiting_blocks);
+                       compared_blocks, waiting_blocks, different_blocks - waiting_blocks) +
+           left_out;
   return fmt::format(
       "different in {} of {} blocks, first B{}: counted {} executions with {} lanes, traced {} with {}",
       different_blocks, compared_blocks, first->block, first->counted.warps, first->counted.lanes,

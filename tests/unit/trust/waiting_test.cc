@@ -46,7 +46,7 @@ void vary(Saboteur& s, uint32_t block, uint32_t blocks, uint32_t lanes) {
     write_at(std::span(bytes), at, c);
   };
 }
-constexpr uint32_t blocks = 17, poll = 6, behind = 10;   // of tensor_copy
+constexpr uint32_t blocks = 17, poll = 6, behind = 10, in_loop = 12;   // of tensor_copy
 
 TEST(Waiting, PollsAreLeftOutAndTheRestIsTrusted) {
   for (const ProbeKind probe : {ProbeKind::block, ProbeKind::inst, ProbeKind::mem}) {
@@ -60,16 +60,39 @@ TEST(Waiting, PollsAreLeftOutAndTheRestIsTrusted) {
   }
 }
 
+// The same lanes in other groups each time, where each of them comes once: there is room for a record of each.
+TEST(Waiting, LanesMayComeOutInOtherGroups) {
+  for (const ProbeKind probe : {ProbeKind::block, ProbeKind::inst, ProbeKind::mem}) {
+    const auto report = replay("tensor_copy", probe, [](Saboteur& s) { vary(s, behind, blocks, 0); });
+    ASSERT_TRUE(report) << report.error().to_string();
+    const diff::ConfigReport& c = report->configs.at(0);
+    EXPECT_EQ(c.refused, "");
+    EXPECT_EQ(c.judgement.overall, Verdict::trusted);
+    if (probe != ProbeKind::mem) {   // which has no records there
+      EXPECT_THAT(numbers_of(c.judgement, ReasonId::path_waited), HasSubstr("equal in 14 blocks, but for how often 0"));
+      EXPECT_THAT(numbers_of(c.judgement, ReasonId::path_waited), HasSubstr("the lanes of 1 others; 3 of loops"));
+    }
+    EXPECT_FALSE(c.artefacts.empty());
+  }
+}
+
+// Where they may come any number of times, there is none; where other lanes come, it is another path.
 TEST(Waiting, WhatChangesElsewhereKeepsEveryRecord) {
-  const auto vary_behind = [](Saboteur& s) { vary(s, behind, blocks, 0); };   // the same lanes, in other groups
-  const auto report = replay("tensor_copy", ProbeKind::block, vary_behind);
+  const auto vary_in_loop = [](Saboteur& s) { vary(s, in_loop, blocks, 0); };
+  const auto report = replay("tensor_copy", ProbeKind::block, vary_in_loop);
   ASSERT_TRUE(report) << report.error().to_string();
   const diff::ConfigReport& c = report->configs.at(0);
   EXPECT_EQ(c.judgement.overall, Verdict::trusted);
-  EXPECT_THAT(numbers_of(c.judgement, ReasonId::path_waited), HasSubstr("equal in 17 blocks, but"));
-  const auto mem = replay("tensor_copy", ProbeKind::mem, vary_behind);
+  EXPECT_THAT(numbers_of(c.judgement, ReasonId::path_waited), HasSubstr("equal in 17 blocks, but for how often 0"));
+  const auto mem = replay("tensor_copy", ProbeKind::mem, vary_in_loop);
   ASSERT_TRUE(mem) << mem.error().to_string();
   EXPECT_THAT(mem->configs.at(0).refused, HasSubstr("two counting replays took different paths"));
+
+  const auto other_lanes = [](Saboteur& s) { vary(s, behind, blocks, 1); };
+  const auto block = replay("tensor_copy", ProbeKind::block, other_lanes);
+  ASSERT_TRUE(block) << block.error().to_string();
+  EXPECT_EQ(block->configs.at(0).judgement.overall, Verdict::inconclusive);
+  EXPECT_NE(numbers_of(block->configs.at(0).judgement, ReasonId::path_unstable), "no such reason");
 }
 
 // Counting replays agree by chance, and the traced one writes a record more: its slot has no end. Made anew, in slots that wrap.

@@ -30,7 +30,7 @@ Status check_bytes(const LaunchContext& c, const Counts& counts, instrument::Pro
   if (!counts.stable) return {};
   uint64_t by_block = 0, by_warp = 0;
   for (uint32_t b = 0; b < counts.blocks.size(); ++b)
-    if (!counts.leaves_out(b)) by_block += counts.blocks[b].warps * c.splicer.record_bytes(probe, b);
+    if (!counts.left_out.has(b)) by_block += counts.blocks[b].warps * c.splicer.record_bytes(probe, b);
   for (uint32_t n : bytes) by_warp += n;
   if (by_block == by_warp) return {};
   return with_hint(unsupported("the launch writes {} bytes of {} records, of which {} were counted warp by warp: a warp "
@@ -44,27 +44,88 @@ namespace {
 // Counters of 32 bits: check_bytes() has shown that the executions did not go past them, when they were the same twice.
 Status check_narrow(const wire::AddressMap& map, const Counts& counts) {
   for (uint32_t b = 0; b < counts.blocks.size(); ++b)
-    if (map.blocks[b].narrow_count && !counts.leaves_out(b) && (!counts.stable || counts.blocks[b].warps >= wire::narrow_executions))
+    if (map.blocks[b].narrow_count && !counts.left_out.has(b) && (!counts.stable || counts.blocks[b].warps >= wire::narrow_executions))
       return unsupported("block {} leaves one register to count in, and {}", b,
                          counts.stable ? "is executed more often than 32 bits hold"
                                        : "its executions differ between replays, so that 32 bits may not hold them");
   return {};
 }
 
+bool same_path(const LeftOut& left_out, size_t block, const wire::BlockCount& a, const wire::BlockCount& b) {
+  return left_out.regroups(block) ? a.lanes == b.lanes : left_out.has(block) || a == b;
+}
+
+bool may_repeat(const std::vector<wire::Block>& blocks, uint32_t block) {
+  std::vector<bool> seen(blocks.size(), false);
+  std::vector<uint32_t> open = blocks[block].successors;
+  while (!open.empty()) {
+    const uint32_t b = open.back();
+    open.pop_back();
+    if (b == block || blocks[b].indirect) return true;
+    if (seen[b]) continue;
+    seen[b] = true;
+    open.insert(open.end(), blocks[b].successors.begin(), blocks[b].successors.end());
+  }
+  return blocks[block].indirect;
+}
+
+// A record for each lane, in every block where lanes come in other groups. False: that is too much.
+bool add_room(const LaunchContext& c, Counts& counts) {
+  constexpr uint64_t lanes = 32, most_room = 256 << 10;
+  const std::pair<instrument::ProbeKind, std::vector<uint32_t>*> sums[] = {{instrument::ProbeKind::block, &counts.block_bytes},
+                                                                           {instrument::ProbeKind::inst, &counts.inst_bytes},
+                                                                           {instrument::ProbeKind::mem, &counts.mem_bytes}};
+  std::vector<bool> traced;
+  for (uint32_t bytes : counts.block_bytes) traced.push_back(bytes != 0);
+  for (const auto& [probe, bytes] : sums) {
+    uint64_t room = 0;
+    for (uint32_t b = 0; b < counts.blocks.size(); ++b)
+      if (counts.left_out.regroups(b)) room += lanes * c.splicer.record_bytes(probe, b);
+    if (room > most_room) return false;
+    for (size_t w = 0; w < bytes->size(); ++w)
+      if (traced[w]) (*bytes)[w] += static_cast<uint32_t>(room);
+  }
+  return true;
+}
+
 }  // namespace
 
-Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::ProbeKind counted_for, std::vector<bool> unrecorded) {
+bool Counts::is_exact() const { return !has_any(left_out.regrouped); }
+
+Result<Counts> count_without_polls(LaunchContext& c, const Drawn& drawn, const std::vector<bool>& polling) {
+  constexpr int most = 4;   // pairs of replays, until one agrees
+  LeftOut left_out{polling, std::vector<bool>(polling.size(), false)};
+  for (int pairs = 1;; ++pairs) {
+    XT_TRY(Counts counts, count_launch(c, drawn, instrument::ProbeKind::mem, left_out));
+    if (counts.stable) {
+      XT_TRY_STATUS(check_bytes(c, counts, instrument::ProbeKind::mem, counts.mem_bytes));
+      // Of warps that are found by where they run their bytes are all that is known.
+      if (!counts.is_exact()) counts.stable = drawn.select.sms.empty() && add_room(c, counts);
+      return counts;
+    }
+    for (uint32_t b = 0; b < counts.blocks.size(); ++b) {
+      if (polling[b] || counts.blocks[b] == counts.before[b]) continue;
+      if (counts.blocks[b].lanes != counts.before[b].lanes || may_repeat(c.splicer.blocks(), b)) return counts;
+      left_out.regrouped[b] = true;
+    }
+    if (pairs == most) return counts;
+  }
+}
+
+Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::ProbeKind counted_for, const LeftOut& left_out) {
   const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
   instrument::SlotPlan plan = instrument::plan_counters(c.warps, blocks);
   XT_TRY(const DevPtr buffer, c.backend.allocate(plan.total_bytes, "block counters"));
   instrument::place(plan, buffer.value);
+  std::vector<bool> excluded(left_out.unrecorded.empty() ? 0 : blocks);
+  for (uint32_t b = 0; b < excluded.size(); ++b) excluded[b] = left_out.has(b);
   XT_TRY(const instrument::Spliced spliced,
          c.splicer.splice({instrument::ProbeKind::count, {}, drawn.one_in, drawn.seed, {}, {}, counted_for,
-                           {drawn.select.ctas, drawn.select.warps, {}}, instrument::Around::instruction, unrecorded},
+                           {drawn.select.ctas, drawn.select.warps, {}}, instrument::Around::instruction, excluded},
                           plan.layout));
   auto counted = with_module(c.backend, spliced.cubin, [&](replay::ModuleHandle module) -> Result<Counts> {
     Counts counts;
-    counts.unrecorded = std::move(unrecorded);
+    counts.left_out = left_out;
     Bytes first;
     for (int replay = 0; replay < 2; ++replay) {
       XT_TRY_STATUS(c.backend.fill(buffer, plan.total_bytes, 0));
@@ -81,8 +142,8 @@ Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::Pr
       }
       // Clocks differ between replays: compare the counters alone.
       counts.blocks = as_array<wire::BlockCount>(ByteView(bytes).subspan(counters), blocks);
-      const auto before = as_array<wire::BlockCount>(ByteView(first).subspan(counters), blocks);
-      for (uint32_t b = 0; b < blocks; ++b) counts.stable &= counts.leaves_out(b) || counts.blocks[b] == before[b];
+      counts.before = as_array<wire::BlockCount>(ByteView(first).subspan(counters), blocks);
+      for (uint32_t b = 0; b < blocks; ++b) counts.stable &= same_path(left_out, b, counts.blocks[b], counts.before[b]);
       const auto again = as_array<wire::WarpHeader>(first, c.warps);
       for (const wire::WarpHeader& h : as_array<wire::WarpHeader>(bytes, c.warps)) {
         const wire::WarpHeader& other = again[counts.block_bytes.size()];
@@ -107,23 +168,23 @@ Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::Pr
 Result<bool> paths_vary(LaunchContext& c, const Drawn& drawn, const Counts& counts) {
   constexpr int more = 4;   // of two replays each
   for (int k = 0; k < more; ++k) {
-    XT_TRY(const Counts again, count_launch(c, drawn, instrument::ProbeKind::mem, counts.unrecorded));
+    XT_TRY(const Counts again, count_launch(c, drawn, instrument::ProbeKind::mem, counts.left_out));
     if (!again.stable) return true;
     for (size_t b = 0; b < counts.blocks.size(); ++b)
-      if (!counts.leaves_out(b) && !(counts.blocks[b] == again.blocks[b])) return true;
+      if (!same_path(counts.left_out, b, counts.blocks[b], again.blocks[b])) return true;
   }
   return false;
 }
 
 std::vector<bool> Counts::full() const {
   std::vector<bool> full;
-  for (size_t b = 0; b < blocks.size(); ++b) full.push_back(blocks[b].lanes == 32 * blocks[b].warps && !leaves_out(b));
+  for (size_t b = 0; b < blocks.size(); ++b) full.push_back(blocks[b].lanes == 32 * blocks[b].warps && !left_out.has(b));
   return full;
 }
 
 std::vector<uint64_t> Counts::executions() const {
   std::vector<uint64_t> executions;
-  for (size_t b = 0; b < blocks.size(); ++b) executions.push_back(leaves_out(b) ? 0 : blocks[b].warps);
+  for (size_t b = 0; b < blocks.size(); ++b) executions.push_back(left_out.has(b) && !left_out.regroups(b) ? 0 : blocks[b].warps);
   return executions;
 }
 

@@ -33,19 +33,26 @@ struct Drawn {
   }
 };
 
+// Blocks that the bytes of warps leave out (empty: none).
+struct LeftOut {
+  std::vector<bool> unrecorded;   // Plan::unrecorded: they leave no records
+  std::vector<bool> regrouped;    // the same lanes come there each time, in other groups, and each lane once at most
+  bool has(size_t block) const { return (!unrecorded.empty() && unrecorded[block]) || regroups(block); }
+  bool regroups(size_t block) const { return !regrouped.empty() && regrouped[block]; }
+};
+
 struct Counts {
-  std::vector<wire::BlockCount> blocks;
+  std::vector<wire::BlockCount> blocks, before;    // of two counting replays
   std::vector<uint32_t> block_bytes, inst_bytes;   // by warp
   std::vector<uint32_t> mem_bytes;                 // likewise, of mem, or of the point probe that was counted for
   bool stable = true;                              // two counting replays agreed
   bool same_output = true;
   std::string difference;                          // of the output, when not the same
-  // Plan::unrecorded of the counting replays: nothing but `blocks` says anything of these blocks.
-  std::vector<bool> unrecorded;
-  bool leaves_out(size_t block) const { return !unrecorded.empty() && unrecorded[block]; }
+  LeftOut left_out;
+  bool is_exact() const;                           // nothing is regrouped: a warp's bytes are those that it will write
 
-  // By block: in no counted execution was a lane missing. Holds for blocks that nobody executed, not for those left out, whose
-  // executions are zero.
+  // By block: in no counted execution was a lane missing. Holds for blocks that nobody executed, not for those left out.
+  // Unrecorded blocks have no executions.
   std::vector<bool> full() const;
   std::vector<uint64_t> executions() const;
 };
@@ -54,10 +61,14 @@ inline bool has_any(const std::vector<bool>& blocks) { return std::find(blocks.b
 // What may lie behind the last slot of a launch whose warps wait for others (RecordForm::spare_bytes).
 constexpr uint64_t spare_bytes = 64 << 10;
 
-// `counted`: mem or a point probe. `unrecorded`: blocks to leave out (Splicer::polling()), empty: none.
+// `counted`: mem or a point probe.
 // Warps are counted on whatever SM they run.
 Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn,
-                            instrument::ProbeKind counted = instrument::ProbeKind::mem, std::vector<bool> unrecorded = {});
+                            instrument::ProbeKind counted = instrument::ProbeKind::mem, const LeftOut& left_out = {});
+// Without the blocks that poll (Splicer::polling()), whose executions differ each time. Lanes that leave such a loop one by one may
+// come to blocks behind it in other groups each time: where these are the only ones that differ, warps have room for a record of each lane
+// there. Not stable: something else differs as well.
+Result<Counts> count_without_polls(LaunchContext& c, const Drawn& drawn, const std::vector<bool>& polling);
 
 // Whether the launch takes other paths than `counts` says, by itself: two counting replays of a kernel that waits by spinning may
 // have agreed by chance. Makes some more of them.

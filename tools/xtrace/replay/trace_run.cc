@@ -172,9 +172,9 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   const std::vector<uint32_t>& bytes =
       probe == instrument::ProbeKind::inst ? counts.inst_bytes : counts.block_bytes;
   const instrument::Plan plan{probe, {}, drawn.one_in, drawn.seed, counts.full(), counts.executions(), instrument::ProbeKind::mem,
-                             drawn.select, instrument::Around::instruction, counts.unrecorded};
+                             drawn.select, instrument::Around::instruction, counts.left_out.unrecorded};
   instrument::RecordForm form{index_bits, index_bits != 0 && probe == instrument::ProbeKind::block};
-  if (!counts.unrecorded.empty()) form.spare_bytes = spare_bytes;
+  if (!counts.left_out.unrecorded.empty()) form.spare_bytes = spare_bytes;
   for (const bool entry_in_head : {true, false}) {
     run->buffer.reset();
     XT_TRY(Stored stored, stored_bytes(c, plan, form, counts, bytes, entry_in_head));
@@ -201,7 +201,8 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   run->doubtful_clocks = view.doubtful_clocks;
   run->aggregate.emplace(run->map, run->kind);
   trace::InvariantChecker invariants(run->map, run->kind);
-  std::vector<uint64_t> counted(bytes.begin(), bytes.end());
+  std::vector<uint64_t> counted;
+  if (counts.is_exact()) counted.assign(bytes.begin(), bytes.end());
   trace::DecodeOptions options{view.table, true, counted};
   XT_TRY(run->summary, trace::decode(view.map, run->kind, view.headers, view.read, options,
                                      [&](const trace::WarpTrace& t) -> Status {
@@ -227,21 +228,20 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
 
 Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::ProbeKind probe, const Drawn& drawn, const Counts& counts, bool compare,
                                              const replay::Resources& clean) {
-  const auto another_path = [](const TraceRun& run) {
-    return run.semantics.path == diff::PathMatch::differs || run.semantics.path == diff::PathMatch::waited || run.semantics.lost != 0;
-  };
   const bool may_be_short = probe == instrument::ProbeKind::block || probe == instrument::ProbeKind::inst;
   if (const std::vector<bool> polling = c.splicer.polling(); may_be_short && has_any(polling)) {
-    XT_TRY(const Counts others, count_launch(c, drawn, instrument::ProbeKind::mem, polling));
+    XT_TRY(const Counts others, count_without_polls(c, drawn, polling));
     if (others.stable) {
       XT_TRY(auto run, run_with(c, probe, drawn, others, compare, clean, short_index_bits(c, others)));
-      if (!another_path(*run)) return run;
-      XT_TRY_STATUS(c.backend.unload(run->module));   // lanes come out of such loops in other groups each time
+      if (run->semantics.path != diff::PathMatch::differs && run->semantics.lost == 0) return run;
+      XT_TRY_STATUS(c.backend.unload(run->module));   // by chance the counting replays agreed
     }
   }
   XT_TRY(auto run, run_with(c, probe, drawn, counts, compare, clean, may_be_short ? short_index_bits(c, counts) : 0));
   // Slots that hold what was counted, and no more, are no place for a warp that waits longer now.
-  if (!another_path(*run) || !counts.stable) return run;
+  const bool another_path = run->semantics.path == diff::PathMatch::differs || run->semantics.path == diff::PathMatch::waited ||
+                            run->semantics.lost != 0;
+  if (!another_path || !counts.stable) return run;
   const bool waits = c.splicer.waits();
   if (!waits) {
     XT_TRY(const bool varies, paths_vary(c, drawn, counts));
