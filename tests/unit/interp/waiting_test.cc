@@ -7,6 +7,7 @@
 #include "instrument/instrument.h"
 #include "instrument/sass/assemble.h"
 #include "tests/unit/interp/recordings.h"
+#include "tests/unit/interp/spliced_launch.h"
 
 namespace xtrace::interp_test {
 namespace {
@@ -53,27 +54,42 @@ TEST(Waiting, RecordedKernelsPoll) {
   }
 }
 
-// A flag is polled; with `work` beside a load that asks nobody. In place of saxpy's code, whose EXITs the metadata lists.
-struct Loop {
-  size_t waiting = 0, polling = 0;   // blocks
-};
-Loop loop_with(const char* work) {
-  const replay::LaunchImage launch = recorded_launch("saxpy");
+// A launch of code that stands here, in place of saxpy's, whose EXITs the metadata lists: 0x70 and 0x120. What loads sets a scoreboard,
+// and everything waits for it but IADD3 and BRA.
+replay::LaunchImage launch_of(std::vector<std::string> lines) {
+  replay::LaunchImage launch = recorded_launch("saxpy");
   auto image = *cubin::Image::parse(launch.code);
   const auto info = *cubin::kernel_info(image, "saxpy");
   Bytes text = image.sections()[info.text_section].data;
-  const char* lines[] = {"ULDC.64 UR4, c[0x0][0x208]", "LDC.64 R2, c[0x0][0x218]", "LDG.E.STRONG.SYS R4, desc[UR4][R2.64]", work,
-                         "ISETP.NE.AND P0, PT, R4, RZ, PT", "@P0 BRA 0x20", "NOP", "@!PT EXIT", "NOP", "NOP", "NOP", "NOP", "NOP",
-                         "NOP", "NOP", "NOP", "NOP", "NOP", "EXIT"};
+  while (lines.size() < 0x12) lines.push_back("NOP");
+  lines.push_back("EXIT");
   uint64_t at = 0;
-  for (const char* line : lines) {
-    const auto w = sass::assemble(**sass::find_arch(90), line, static_cast<int64_t>(at));
+  for (const std::string& line : lines) {
+    auto w = sass::assemble(**sass::find_arch(90), line, static_cast<int64_t>(at));
     EXPECT_TRUE(w) << line;
+    sass::Control c;
+    c.stall = 15;
+    c.keep_issuing = false;
+    c.wait_mask = line.starts_with("IADD3") || line.starts_with("BRA") ? 0 : 1;
+    if (line.starts_with("LD") || line.starts_with("S2R")) c.write_barrier = 0;
+    sass::set_control(*w, c);
     write_at(std::span(text), at, *w);
     at += sass::inst_bytes;
   }
   image.set_section_data(info.text_section, std::move(text));
-  const auto splicer = instrument::Splicer::create(*image.write(), "saxpy", {launch.record.grid, launch.record.block});
+  launch.code = *image.write();
+  return launch;
+}
+
+// A flag is polled; with `work` beside a load that asks nobody.
+struct Loop {
+  size_t waiting = 0, polling = 0;   // blocks
+};
+Loop loop_with(const char* work) {
+  const replay::LaunchImage launch =
+      launch_of({"ULDC.64 UR4, c[0x0][0x208]", "LDC.64 R2, c[0x0][0x218]", "LDG.E.STRONG.SYS R4, desc[UR4][R2.64]", work,
+                 "ISETP.NE.AND P0, PT, R4, RZ, PT", "@P0 BRA 0x20", "NOP", "@!PT EXIT"});
+  const auto splicer = instrument::Splicer::create(launch.code, "saxpy", {launch.record.grid, launch.record.block});
   EXPECT_TRUE(splicer) << splicer.error().to_string();
   const std::vector<bool> waiting = splicer->waiting(), polling = splicer->polling();
   return {static_cast<size_t>(std::count(waiting.begin(), waiting.end(), true)),
@@ -89,6 +105,24 @@ TEST(Waiting, LoopsThatReadDataDoNotOnlyPoll) {
   EXPECT_EQ(beside_data.polling, 0u);
   EXPECT_EQ(beside_shared.waiting, 1u);
   EXPECT_EQ(beside_shared.polling, 0u);
+}
+
+// Lanes get to 0xb0 by a block of two instructions that could do without a record, or by a loop that has none.
+class TwoWays : public SplicedLaunch {
+ protected:
+  const char* refusal(ProbeKind, std::optional<Records>) const override { return nullptr; }
+};
+TEST_F(TwoWays, AreToldApart) {
+  replay::LaunchImage image = launch_of({"S2R R0, SR_TID.X", "ULDC.64 UR4, c[0x0][0x208]", "LDC.64 R2, c[0x0][0x218]",
+                                         "ISETP.LT.U32.AND P0, PT, R0, 0x28, PT", "@P0 BRA 0x80", "IADD3 R5, R0, 0x1, RZ", "BRA 0xb0",
+                                         "@!PT EXIT", "LDG.E.STRONG.SYS R4, desc[UR4][R2.64]", "ISETP.EQ.AND P1, PT, R4, 0x12345678, PT",
+                                         "@P1 BRA 0x80"});
+  image.after = image.before;
+  observe(std::move(image));
+  trace(ProbeKind::block, trace::TraceKind::block, Records::brief);
+  left_out = splicer->polling();
+  EXPECT_EQ(std::count(left_out.begin(), left_out.end(), true), 1);
+  trace(ProbeKind::block, trace::TraceKind::block, Records::brief);
 }
 
 }  // namespace
