@@ -79,6 +79,8 @@ std::string CountComparison::text() const {
   const std::string left_out =
       unrecorded_blocks == 0 ? "" : fmt::format("; {} of loops that wait for others are not recorded", unrecorded_blocks);
   if (equal) return fmt::format("equal in {} blocks", compared_blocks) + left_out;
+  if (waited && waiting_blocks == 0)
+    return fmt::format("equal in {} blocks, but for in which groups the lanes of {} came", compared_blocks, different_blocks) + left_out;
   if (waited)
     return fmt::format("equal in {} blocks, but for how often {} blocks of waiting loops were executed, and in which groups the "
                        "lanes of {} others",
