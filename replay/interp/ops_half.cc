@@ -335,7 +335,7 @@ void decode_f2fp(Decoder& d, Inst& i) {
   i.exec = from == from_f32 ? pack_fp8 : halves_to_fp8;
 }
 
-// VHMNMX: of three.
+// VHMNMX: of three; .NAN in flag[1].
 void vhmnmx(Step& s, const Inst& i) {
   const Narrow& n = format(i);
   const Plain a(s, i.a[0]), b(s, i.b[0]), c(s, i.c[0]);
@@ -344,8 +344,8 @@ void vhmnmx(Step& s, const Inst& i) {
     const bool least = (minimum >> l & 1) != 0;
     uint32_t r = 0;
     for (unsigned k = 0; k < 2; ++k) {
-      const uint16_t two = narrow_minmax(half_of(a[l], k), half_of(b[l], k), least, false, n);
-      r |= uint32_t{narrow_minmax(two, half_of(c[l], k), least, false, n)} << (16 * k);
+      const uint16_t two = narrow_minmax(half_of(a[l], k), half_of(b[l], k), least, i.flag[1], n);
+      r |= uint32_t{narrow_minmax(two, half_of(c[l], k), least, i.flag[1], n)} << (16 * k);
     }
     return r;
   });
@@ -353,6 +353,7 @@ void vhmnmx(Step& s, const Inst& i) {
 void decode_vhmnmx(Decoder& d, Inst& i) {
   d.dst(i);
   i.flag[0] = d.flag(85);
+  i.flag[1] = d.flag(81);
   i.a[0] = d.a();
   i.b[0] = d.b();
   i.c[0] = d.c();

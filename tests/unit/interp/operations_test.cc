@@ -630,7 +630,7 @@ TEST(Operations, RefusesWhatItDoesNotModel) {
     const char* why;
   };
   const Case cases[] = {
-      {"VIMNMX R40, P4, P0, R8, R24, P0", 0x0000001808287248, 0x0000000000080100, "a predicate result"},
+      {"VHMNMX.XORSIGN R15, R14, R15, R9, !PT", 0x0000000f0e0f7247, 0x000fca0007840009, "not modelled"},
       {"HFMA2 R23, R6.H1_H1, R7.H0_NH1, R12", 0x0000000706177231, 0x002fc60000400c0c, ".H0_NH1"},
       {"FSEL.FTZ R23, R6, R7, P0", 0x0000000706177208, 0x000fc40000010000, ".FTZ of FSEL"},
       {"MUFU.EX2.BF16 R0, 0", 0x0000000000007908, 0x000e240000000a00, "no register"},

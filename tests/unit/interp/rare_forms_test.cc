@@ -54,13 +54,32 @@ TEST(RareForms, CarryOfANegatedShift) {
   EXPECT_EQ(m.p(0), 0x7u) << "64 >= 32 * lane, for lane 0 too";
 }
 
+// Where the result is the first operand: of 32 bits both predicates, of packed numbers one for each half.
+TEST(RareForms, PredicatesOfAMaximum) {
+  Machine m;
+  m.set_each(4, [](unsigned l) { return l - 2; });
+  EXPECT_EQ(m.run(0x0000000404ff7248, 0x020fe20007801100, "VIMNMX.RELU RZ, P0, P0, R4, R4, !PT"), "");
+  EXPECT_EQ(m.p(0), 0xfffffffcu) << "what is below 0 is not kept";
+  m.set(8, 0x0001fffe);
+  m.set(24, 0x0000ffff);
+  EXPECT_EQ(m.run(0x0000001808287248, 0x000fe20007d80300, "VIMNMX.S16x2 R40, P4, P5, R8, R24, !PT"), "");
+  EXPECT_EQ(m.r(40)[3], 0x0001ffffu);
+  EXPECT_EQ(m.p(4), 0u) << "-1, not -2";
+  EXPECT_EQ(m.p(5), ~0u) << "1, not 0";
+  EXPECT_EQ(m.run(0x0000001808287248, 0x000fe20007d80100, "VIMNMX R40, P4, P5, R8, R24, !PT"), "");
+  EXPECT_EQ(m.p(4), ~0u);
+  EXPECT_EQ(m.p(5), ~0u);
+}
+
 TEST(RareForms, HalfPrecision) {
   Machine m;
   m.set(14, 0x3f807fc0);  // 1, not a number
   m.set(15, 0x40004000);  // 2, 2
   m.set(9, 0xc0403f80);   // -3, 1
-  EXPECT_EQ(m.run(0x0000000f0e0f7247, 0x000fca0007a00009, "VHMNMX R15, R14, R15, R9, !PT"), "");
-  EXPECT_EQ(m.r(15)[2], 0x40004000u);
+  EXPECT_EQ(m.run(0x0000000f0e147247, 0x000fca0007a00009, "VHMNMX.BF16_V2 R20, R14, R15, R9, !PT"), "");
+  EXPECT_EQ(m.r(20)[2], 0x40004000u);
+  EXPECT_EQ(m.run(0x0000000f0e147247, 0x000fca0007a20009, "VHMNMX.BF16_V2.NAN R20, R14, R15, R9, !PT"), "");
+  EXPECT_EQ(m.r(20)[2], 0x40007fffu) << "what is no number wins";
   m.set(6, 0x80000000);
   m.set(7, 0);
   m.set(12, 0x80008000);

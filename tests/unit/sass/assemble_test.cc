@@ -135,7 +135,7 @@ TEST(Assemble, GeneratedWords) {
       {"WARPGROUP", 1},
   };
   const Counts c = round_trip("generated.txt");
-  EXPECT_EQ(c.rows, 10183u);
+  EXPECT_EQ(c.rows, 10186u);
   EXPECT_EQ(c.different, allowed);
   // IGMMA: several codes for one N. BMOV: two opcodes with one text.
   EXPECT_EQ(c.shown, (Different{{"BMOV", 1}, {"IGMMA", 5}}));
