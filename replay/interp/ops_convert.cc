@@ -217,8 +217,8 @@ void number_to_narrow(Step& s, const Inst& i) {
   const Narrow& n = narrow_format(i.flag[3] ? format_bf16 : format_f16);
   map(s, i.d[0], [&](unsigned l) -> uint32_t {
     const double v = number(i, lo[l], hi[l]);
-    if (v != v && i.type == format_f64)  // keeps what fits of its payload
-      return (hi[l] >> 16 & 0x8000) | (i.flag[3] ? 0x7fc0 | (hi[l] >> 13 & 0x3f) : 0x7e00 | (hi[l] >> 10 & 0x1ff));
+    if (v != v && i.type == format_f64)  // keeps its sign, negated or not, and what fits of its payload
+      return (hi.p[l] >> 16 & 0x8000) | (i.flag[3] ? 0x7fc0 | (hi.p[l] >> 13 & 0x3f) : 0x7e00 | (hi.p[l] >> 10 & 0x1ff));
     return double_to_narrow(v, n, static_cast<Rounding>(i.op));
   });
 }

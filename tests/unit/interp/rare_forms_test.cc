@@ -71,6 +71,21 @@ TEST(RareForms, PredicatesOfAMaximum) {
   EXPECT_EQ(m.p(5), ~0u);
 }
 
+// A minus turns numbers around; what is no number keeps its sign.
+TEST(RareForms, NegatedDoublePrecisionToHalf) {
+  Machine m;
+  const auto half_of_minus = [&](uint32_t hi, uint32_t lo) {
+    m.set(16, lo);
+    m.set(17, hi);
+    EXPECT_EQ(m.run(0x80000010000e7310, 0x000e680000300800, "F2F.F16.F64 R14, -R16"), "");
+    return m.r(14)[4];
+  };
+  EXPECT_EQ(half_of_minus(0x3ff00000, 0), 0xbc00u);
+  EXPECT_EQ(half_of_minus(0x7ff00000, 0), 0xfc00u);
+  EXPECT_EQ(half_of_minus(0x7ff00000, 0x477fe000), 0x7e00u);
+  EXPECT_EQ(half_of_minus(0xffffffff, 0x11990da7), 0xffffu);
+}
+
 TEST(RareForms, HalfPrecision) {
   Machine m;
   m.set(14, 0x3f807fc0);  // 1, not a number
