@@ -29,8 +29,9 @@ std::optional<Floor> floor_of(const DeviceRates& rates, const ProbeWork& work, d
   const double all_issue_us = static_cast<double>(work.issue_slots + work.kernel_slots) / slots_per_us;
   f.store_us = static_cast<double>(work.store_cycles) / (rates.sms * rates.cycles_per_us);
   f.ratio = std::max({1.0, f.bytes_us / clean_us, f.store_us / clean_us, all_issue_us / clean_us});
-  const double most = std::max({f.bytes_us, f.issue_us, f.store_us});
-  f.bound = most == f.bytes_us ? "bytes" : most == f.store_us ? "stores" : "issue";
+  f.latency_us = work.longest_cycles / rates.cycles_per_us;
+  const double most = std::max({f.bytes_us, f.issue_us, f.store_us, f.latency_us});
+  f.bound = most == f.bytes_us ? "bytes" : most == f.store_us ? "stores" : most == f.issue_us ? "issue" : "latency";
   f.added = 1 + most / clean_us;
   return f;
 }

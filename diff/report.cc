@@ -178,7 +178,8 @@ Json json_of(const ConfigReport& c) {
                   {"bound", c.floor->bound},
                   {"bytes_us", c.floor->bytes_us},
                   {"issue_us", c.floor->issue_us},
-                  {"stores_us", c.floor->store_us}};
+                  {"stores_us", c.floor->store_us},
+                  {"latency_us", c.floor->latency_us}};
   o["space"] = nullptr;
   if (c.space) {
     const SpatialEvidence& s = *c.space;

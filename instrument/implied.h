@@ -1,6 +1,11 @@
-// Blocks that need no record because the records around them tell of every execution: P -> S -> C, where no lane can get from P
-// to C, or to the end of the warp, but through S, and P does not end where lanes wait for each other. A lane whose record of P is followed by one of C was in S. What such a block
-// lacks is a clock of its own: only blocks of at most two instructions that wait for nothing.
+// Blocks that need no record because the records around them tell of every execution. A lane goes from one record R to its next
+// record C, or to its end; where only one way through blocks without records leads there, it went that way. Lanes that leave R
+// together and go the same way stay together, unless they pass a place where lanes wait for each other: behind such a place there is
+// a record, but where all lanes of the warp came to it together.
+//
+// What such a block lacks is a clock of its own. So it holds nothing that takes a variable time: no wait for a scoreboard, no memory,
+// no barrier, only instructions of fixed latency and branches; and from one record to the next the stall counts of the blocks
+// between sum up to 64 cycles at most. When it began then follows from the next clock, but for cycles in which other warps issued.
 #pragma once
 
 #include <vector>
@@ -9,11 +14,9 @@
 
 namespace xtrace::instrument {
 
-// By block. Every predecessor and the successor of an implied block have records, and an implied block has at most one successor.
-// What comes next tells the ways out of a predecessor apart: its own successors, the successors of implied blocks, and the end.
-// `recorded`: blocks that are to have records whatever they are. Where only one of two can be implied it is the one with more
-// `executions` (by block; may be empty).
+// By block; the entry is none of them. `recorded`: blocks that are to have records whatever they are. Blocks with more `executions`
+// come first where not all can be implied. `full`: no counted execution missed a lane. Both by block, and may be empty.
 std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& recorded,
-                                 const std::vector<uint64_t>& executions);
+                                 const std::vector<uint64_t>& executions, const std::vector<bool>& full);
 
 }  // namespace xtrace::instrument

@@ -21,6 +21,7 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, bool column) {
   constexpr uint64_t no_register = 255, line_bytes = 128, groups = 4;
   const sass::Effects fx = sass::effects(arch, w, 0);
   ProbeCost c;
+  c.warp_cycles = sass::get_control(w).stall;
   c.issue_slots = fx.mnemonic == "CS2R" ? fx.def.gpr.count() > 1 ? 2 : 1 : 1;
   if (fx.kind == sass::MemKind::store) {
     const uint64_t registers = fx.access_bytes / sizeof(uint32_t);
@@ -68,6 +69,7 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
     sum.issue_slots += n * c.issue_slots;
     sum.store_cycles += n * c.store_cycles;
     sum.stored_bytes += n * c.stored_bytes;
+    sum.warp_cycles += n * c.warp_cycles;
     return {};
   };
   // Inserted words belong to the original that follows them. The prologue, in front of the first, runs once a warp. The first copy

@@ -14,6 +14,7 @@ struct ProbeCost {
   uint64_t store_cycles = 0;   // of an SM: one a store and one for each register it hands over; one for 32 words in a line
   uint64_t stored_bytes = 0;
   uint64_t kernel_slots = 0;   // issue slots of the kernel's own instructions
+  uint64_t warp_cycles = 0;    // of a warp: stall counts, which delay what stands behind, unless it would wait anyway
 };
 
 // Of a launch in which each block was executed `executions[b]` times by a warp and `warps` warps ran the prologue; of the

@@ -37,6 +37,7 @@ wire::AddressMap describe(const Code& code, const Blocks& blocks) {
     wire::Block& b = map.blocks.emplace_back();
     b.first_pc = code.pc(block.first);
     b.instructions = block.count;
+    b.least_cycles = stall_cycles(code, block.first, block.last() + 1);
     b.successors = blocks.successors[number];
     b.exits = last.flow == sass::Flow::exit || last.flow == sass::Flow::kill || code.insts[block.last()].asserts;
   }

@@ -89,6 +89,9 @@ Result<std::unique_ptr<PerfettoExporter>> PerfettoExporter::create(const std::fi
   if (labels.size() != things)
     return bad_input("timeline: {} labels for {} {}", labels.size(), things,
                      kind == TraceKind::pair ? "sites" : "blocks");
+  if (kind == TraceKind::block)
+    for (size_t b = 0; b < labels.size(); ++b)
+      if (map.blocks[b].implied) labels[b] += " (placed)";
   std::unique_ptr<PerfettoExporter> e(
       new PerfettoExporter(map, kind, std::move(clocks), std::move(labels), options));
   e->path_ = path;
@@ -243,18 +246,15 @@ Status PerfettoExporter::add(const WarpTrace& t) {
       instant(track, time_of(t, clock), fmt::format("loss: {}", loss_info(marks[mark].loss).name),
               marks[mark].bytes);
   };
-  const auto untimed = [&](uint32_t i) { return kind_ == TraceKind::block && map_.blocks[t.index[i]].implied; };
   for (uint32_t i = 0; i < t.records(); ++i) {
     const auto clocks = t.clocks(i);
-    if (clocks.empty() || untimed(i)) continue;
+    if (clocks.empty()) continue;
     marks_before(i, clocks.front());
     uint64_t end = end_clock;
-    uint32_t next = i + 1;
-    while (next < t.records() && untimed(next)) ++next;
     if (t.kind[i] == wire::RecordKind::pair) {
       end = clocks.back();
-    } else if (next < t.records()) {
-      end = t.clocks(next).front();
+    } else if (i + 1 < t.records() && !t.clocks(i + 1).empty()) {
+      end = t.clocks(i + 1).front();
     }
     // An edge_end closes what edge_begin opened: the slice runs from one to the other.
     if (t.kind[i] != wire::RecordKind::edge_end)

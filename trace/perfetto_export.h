@@ -37,7 +37,8 @@ class PerfettoExporter {
                                                           const PerfettoOptions& options);
   ~PerfettoExporter();
   // Slices end where the next record of the warp begins (the last one at the warp's exit), so they show what
-  // the warp did, waiting included. Losses appear as instant marks.
+  // the warp did, waiting included. Those of blocks without a clock of their own (wire::Block::implied) say
+  // "(placed)". Losses appear as instant marks.
   Status add(const WarpTrace& trace);
   Result<PerfettoSummary> finish();
 

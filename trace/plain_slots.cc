@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/bytes.h"
+#include "base/check.h"
 
 namespace xtrace::trace {
 namespace {
@@ -25,30 +26,50 @@ T value_at(ByteView bytes, uint64_t offset) {
   return v;
 }
 
-// Which implied block lanes may go through behind a block, and where they come out.
+// The implied blocks that lanes may go through behind a block, and which of them lead where.
 class ImpliedBlocks {
  public:
   static constexpr uint32_t none = ~0u;
   struct Step {
-    uint32_t block = none, next = none;
-    bool ends = false;   // lanes may end in it
-    // For a lane whose next record is of this block (none: it has no more).
-    bool led(uint32_t to) const { return to == none ? ends : to == next; }
+    uint32_t block = none, before = none;   // before: the step that lanes come from; none: the recorded block
   };
-  explicit ImpliedBlocks(const wire::AddressMap& map) : steps_(map.blocks.size()) {
-    for (uint32_t b = 0; b < map.blocks.size(); ++b)
-      for (uint32_t s : map.blocks[b].successors)
-        if (s < map.blocks.size() && map.blocks[s].implied) {
-          const wire::Block& through = map.blocks[s];
-          steps_[b].push_back({s, through.successors.empty() ? none : through.successors[0], through.exits});
-          any_ = true;
-        }
+  struct Ways {
+    std::vector<Step> steps;   // each behind the one before it
+    std::map<uint32_t, uint32_t> last_to;   // by block of the next record (none: a lane has no more): the last step on the way
+    uint32_t to(uint32_t next) const {
+      const auto found = last_to.find(next);
+      return found == last_to.end() ? none : found->second;
+    }
+  };
+  explicit ImpliedBlocks(const wire::AddressMap& map) : ways_(map.blocks.size()) {
+    for (uint32_t b = 0; b < map.blocks.size(); ++b) {
+      if (map.blocks[b].implied) continue;
+      if (map.blocks[b].exits) ways_[b].last_to[none] = none;
+      follow(map, b, none, ways_[b]);
+      any_ |= !ways_[b].steps.empty();
+    }
   }
   bool any() const { return any_; }
-  const std::vector<Step>& behind(uint32_t block) const { return steps_[block]; }
+  const Ways& behind(uint32_t block) const { return ways_[block]; }
 
  private:
-  std::vector<std::vector<Step>> steps_;
+  static void follow(const wire::AddressMap& map, uint32_t block, uint32_t step, Ways& ways) {
+    for (uint32_t s : map.blocks[block].successors) {
+      if (s >= map.blocks.size()) continue;
+      if (!map.blocks[s].implied) {
+        ways.last_to.emplace(s, step);
+        continue;
+      }
+      XT_CHECK(std::none_of(ways.steps.begin(), ways.steps.end(), [s](const Step& known) { return known.block == s; }),
+               "one way to each implied block");
+      ways.steps.push_back({s, step});
+      const auto here = static_cast<uint32_t>(ways.steps.size() - 1);
+      if (map.blocks[s].exits) ways.last_to.emplace(none, here);
+      follow(map, s, here, ways);
+    }
+  }
+
+  std::vector<Ways> ways_;
   bool any_ = false;
 };
 
@@ -106,19 +127,37 @@ class Stream {
     next.fill(ImpliedBlocks::none);
     for (; !executions_.empty(); executions_.pop_back()) {
       const Execution& e = executions_.back();
-      const size_t here = all.size();
+      const ImpliedBlocks::Ways& ways = implied_.behind(e.block);
+      if (!ways.steps.empty()) through(e, ways, next, all);
       all.push_back(e);
-      for (const ImpliedBlocks::Step& step : implied_.behind(e.block)) {
-        uint32_t lanes = 0;
-        for (uint32_t lane = 0; lane < 32; ++lane)
-          if (e.mask >> lane & 1 && step.led(next[lane])) lanes |= 1u << lane;
-        if (lanes != 0) all.push_back({step.block, lanes, all.back().clock + 1});
-      }
-      std::reverse(all.begin() + static_cast<ptrdiff_t>(here), all.end());
       for (uint32_t lane = 0; lane < 32; ++lane)
         if (e.mask >> lane & 1) next[lane] = e.block;
     }
     for (; !all.empty(); all.pop_back()) emit(all.back());
+  }
+  // The executions behind `e`, last first. They begin as late as the warp's next clock allows by the stall counts; where there is
+  // none, as early as the clock before allows.
+  void through(const Execution& e, const ImpliedBlocks::Ways& ways, const std::array<uint32_t, 32>& next,
+               std::vector<Execution>& all) const {
+    std::vector<uint32_t> lanes(ways.steps.size(), 0);   // by step
+    uint64_t cycles = 0;
+    for (uint32_t left = e.mask; left != 0;) {
+      const uint32_t to = next[static_cast<size_t>(std::countr_zero(left))];
+      uint32_t together = 0;
+      for (uint32_t lane = 0; lane < 32; ++lane)
+        if (left >> lane & 1 && next[lane] == to) together |= 1u << lane;
+      left &= ~together;
+      for (uint32_t s = ways.to(to); s != ImpliedBlocks::none; s = ways.steps[s].before) lanes[s] |= together;
+    }
+    for (size_t s = 0; s < lanes.size(); ++s)
+      if (lanes[s] != 0) cycles += map_.blocks[ways.steps[s].block].least_cycles;
+    uint64_t clock = all.empty() ? e.clock + map_.blocks[e.block].least_cycles + cycles : all.back().clock;
+    for (size_t s = lanes.size(); s-- > 0;) {
+      if (lanes[s] == 0) continue;
+      const uint32_t block = ways.steps[s].block;
+      clock = std::max(e.clock, clock - std::min<uint64_t>(clock, map_.blocks[block].least_cycles));
+      all.push_back({block, lanes[s], clock});
+    }
   }
   // Room for `bytes` and a first word that is not zero.
   bool begins(uint32_t bytes) {

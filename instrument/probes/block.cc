@@ -162,6 +162,25 @@ void keep_beside_unrecorded(const ProbeContext& c, std::vector<bool>& recorded) 
   }
 }
 
+// A chain has room for its blocks and reads their clocks, by one store: it pays where two of them would have records. Block 1 has
+// its own where it is stored with the head.
+std::vector<bool> implied_with_chains(const ProbeContext& c, bool chains) {
+  const auto blocks = static_cast<uint32_t>(c.blocks.blocks.size());
+  std::vector<bool> full, recorded(blocks, false);
+  for (uint32_t b = 0; b < blocks; ++b) full.push_back(c.full(b));
+  if (c.always_follows(0)) recorded[0] = recorded[1] = true;
+  keep_beside_unrecorded(c, recorded);
+  const std::vector<bool> implied = implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full);
+  if (!chains) return implied;
+  for (uint32_t b = 0; b < blocks; ++b) {
+    uint32_t last = b;
+    while (c.always_follows(last)) ++last;
+    if (std::count(implied.begin() + b, implied.begin() + last + 1, false) > 1) std::fill(recorded.begin() + b, recorded.begin() + last + 1, true);
+    b = last;
+  }
+  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full);
+}
+
 }  // namespace
 
 Status insert_block(ProbeContext& c) {
@@ -176,11 +195,7 @@ Status insert_block(ProbeContext& c) {
     return insert_exit_headers(c);
   }
   const bool chains = chains_pay(c);
-  std::vector<bool> recorded(blocks, false);   // by a chain, which has room for them and reads their clocks, or with the head
-  for (uint32_t b = 0; b < blocks; ++b)
-    if (c.always_follows(b) && (chains || b == 0)) recorded[b] = recorded[b + 1] = true;
-  keep_beside_unrecorded(c, recorded);
-  const std::vector<bool> implied = implied_blocks(c.code, c.blocks, recorded, c.plan.executions);
+  const std::vector<bool> implied = implied_with_chains(c, chains);
   const ShortForm form = short_form(c, implied);
   for (uint32_t b = 0; b < blocks; ++b) {
     c.map.blocks[b].implied = implied[b];

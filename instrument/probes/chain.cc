@@ -103,7 +103,7 @@ class Chain {
 bool ProbeContext::always_follows(uint32_t b) const {
   const uint32_t next = b + 1;
   if (next >= blocks.blocks.size() || blocks.blocks[next].first != blocks.blocks[b].last() + 1) return false;
-  if (blocks.successors[b] != std::vector<uint32_t>{next}) return false;
+  if (blocks.successors[b] != std::vector<uint32_t>{next} || map.blocks[b].implied || map.blocks[next].implied) return false;
   if (!full(b) || !full(next) || plan.executions.empty() || plan.executions[b] != plan.executions[next]) return false;
   for (uint32_t other = 0; other < blocks.blocks.size(); ++other)
     for (uint32_t s : blocks.successors[other])

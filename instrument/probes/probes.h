@@ -48,7 +48,7 @@ struct ProbeContext {
   wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, implied, full, clock_at; of the layout entry_in_head and
                           // short_pairs
   // Block b leads to b + 1 alone (but may end the warp), which is entered from b alone, stands behind it, and was executed as
-  // often; both are full.
+  // often; both are full and not implied.
   bool always_follows(uint32_t b) const;
   // A predicate for the one lane that stores for all, free at every point in [from, to]; nothing where there is no ELECT.
   std::optional<sass::enc::Pred> leader(InstIndex from, InstIndex to) const;

@@ -22,16 +22,16 @@ struct ClockPlace {
 struct Block {
   uint32_t first_pc = 0;       // byte offset in the original .text
   uint32_t instructions = 0;
+  uint32_t least_cycles = 0;   // sum of the stall counts of its instructions
   uint32_t record_bytes = 0;   // bytes that one execution writes; 0: no probe, in the record of a chain, implied, or unrecorded
   uint32_t clocks = 0;         // inst: clocks in the record (= instructions); block: 0
   std::vector<uint32_t> successors;  // block numbers; empty and indirect = true when not known
   bool indirect = false;       // leaves by RET, BRX or an unknown call
   bool exits = false;          // may end the warp (EXIT)
   std::vector<uint32_t> chain; // short records: blocks that always follow this one; their clocks are in its record
-  bool implied = false;        // short records: none, since lanes get from the block before it to its only successor, or to
-                               // their end, through this block alone. Decoders put its executions behind those of that
-                               // block, one cycle later, and can not tell whether lanes that came one after another
-                               // were in it together
+  bool implied = false;        // short records: none, since every lane that was in it is seen before and behind it, and no other
+                               // way leads from there to here. Decoders put its executions behind that of the block
+                               // with the record before it, as late as the warp's next clock allows
   bool unrecorded = false;     // of a loop in which warps wait for others: left out, as it goes round more or less often each time.
                                // The block in front of it lasts until the one behind it
   bool narrow_count = false;   // `count`: its counters have 32 bits, and are right below narrow_executions

@@ -56,8 +56,8 @@
 //                        clock are extended from record to record: the launch must be shorter than they can count.
 //                        Blocks that always follow each other (Block::chain) share a record of 8 or 16 bytes: the word of
 //                        the first, then one whole clock for each of the others
-//                        Blocks of one or two instructions that wait for nothing have no record (Block::implied) where the
-//                        records before and after tell, lane by lane, that they were executed
+//                        Blocks that take a fixed time have no record (Block::implied) where the records before and after
+//                        tell, lane by lane, that they were executed
 //                        Under SlotLayout::entry_in_head the entry block, which every warp executes once, has no record:
 //                        its clock is that of the SlotHead
 //   short pair record    (SlotLayout::short_pairs)  { clock before, clock after }, of one site in a full block. A record whose

@@ -23,6 +23,10 @@ TEST(Floor, TheLargestPartBinds) {
   EXPECT_DOUBLE_EQ(floor_of(small, {0, 8000, 400}, 10)->added, 2);
   EXPECT_EQ(floor_of(small, {0, 800, 400}, 10)->bound, "stores");
   EXPECT_DOUBLE_EQ(floor_of(small, {}, 10)->added, 1);
+  EXPECT_EQ(floor_of(small, {3000, 800, 400, 0, 310}, 10)->bound, "latency");
+  EXPECT_DOUBLE_EQ(floor_of(small, {3000, 800, 400, 0, 310}, 10)->added, 1.31);
+  EXPECT_DOUBLE_EQ(floor_of(small, {3000, 800, 400, 0, 310}, 10)->ratio, 1) << "a warp may have waited anyway";
+  EXPECT_EQ(floor_of(small, {3000, 800, 400, 0, 290}, 10)->bound, "bytes");
 }
 
 TEST(Floor, WhatOnePartOfTheDeviceMustDoDoesNotOverlap) {

@@ -125,14 +125,14 @@ TEST(Liveness, DeadResultsBecomeFreeWithTime) {
 std::vector<bool> implied(const std::vector<sass::RawInst>& words, const std::vector<uint64_t>& executions = {}) {
   const Code code = assemble(words);
   const Blocks blocks = find_blocks(code);
-  return implied_blocks(code, blocks, std::vector<bool>(blocks.blocks.size(), false), executions);
+  return implied_blocks(code, blocks, std::vector<bool>(blocks.blocks.size(), false), executions, {});
 }
 
 TEST(Implied, NotWhatLanesMayPassBy) {
-  // B0 leads to B1 and, past it, to B2.
+  // B0 leads to B1 and, past it, to B2: one of the two has a record.
   EXPECT_EQ(implied({enc::with_guard(enc::bra(0, 0x20), Pred{0}), enc::mov(Gpr{8}, Gpr{4}), enc::mov(Gpr{9}, Gpr{4}),
                      enc::mov(Gpr{10}, Gpr{4}), enc::mov(Gpr{11}, Gpr{4}), enc::exit()}),
-            (std::vector<bool>{false, false, false}));
+            (std::vector<bool>{false, false, true}));
 }
 
 TEST(Implied, OneOfTwoWaysToTheSamePlace) {
@@ -140,8 +140,47 @@ TEST(Implied, OneOfTwoWaysToTheSamePlace) {
   const std::vector<sass::RawInst> words{enc::with_guard(enc::bra(0, 0x30), Pred{0}), enc::mov(Gpr{8}, Gpr{4}), enc::bra(0x20, 0x40),
                                          enc::mov(Gpr{9}, Gpr{4}), enc::mov(Gpr{10}, Gpr{4}), enc::mov(Gpr{11}, Gpr{4}),
                                          enc::exit()};
-  EXPECT_EQ(implied(words), (std::vector<bool>{false, true, false, false}));
-  EXPECT_EQ(implied(words, {9, 1, 8, 9}), (std::vector<bool>{false, false, true, false}));   // the one more often executed
+  EXPECT_EQ(implied(words), (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(implied(words, {9, 1, 8, 9}), (std::vector<bool>{false, false, true, true}));   // the one more often executed
+}
+
+TEST(Implied, BlocksInARow) {
+  // B0 goes on to B1 or to B3, B1 to B2 or to B4, and all leave at the end: only B2 and B3 meet again, in B5.
+  const std::vector<sass::RawInst> words{
+      enc::with_guard(enc::bra(0, 0x50), Pred{0}),                                  // B0
+      enc::mov(Gpr{8}, Gpr{4}), enc::with_guard(enc::bra(0x20, 0x70), Pred{1}),     // B1
+      enc::mov(Gpr{9}, Gpr{4}), enc::bra(0x40, 0x90),                               // B2
+      enc::mov(Gpr{9}, Gpr{5}), enc::bra(0x60, 0x90),                               // B3
+      enc::mov(Gpr{9}, Gpr{6}), enc::exit(),                                        // B4
+      enc::mov(Gpr{10}, Gpr{9}), enc::exit()};                                      // B5
+  // The end of B4 and that of B5 are told apart by B5's record.
+  EXPECT_EQ(implied(words), (std::vector<bool>{false, true, true, false, true, false}));
+  EXPECT_EQ(implied(words, {9, 1, 1, 9, 1, 1}), (std::vector<bool>{false, true, false, true, true, false}));
+  EXPECT_EQ(implied(words, {9, 1, 1, 1, 1, 9}), (std::vector<bool>{false, true, true, false, false, true}));   // else two ends
+}
+
+TEST(Implied, NothingThatTakesLong) {
+  // B0 leads to B1 or B2, which both end the warp. B2 stores.
+  const auto first = [](std::vector<sass::RawInst> body) {
+    std::vector<sass::RawInst> words{enc::with_guard(enc::bra(0, static_cast<uint32_t>(16 * (body.size() + 2))), Pred{0})};
+    words.insert(words.end(), body.begin(), body.end());
+    words.insert(words.end(), {enc::exit(), enc::stg(enc::VectorAddress{Gpr{6}}, Gpr{8}, enc::Size::b32), enc::exit()});
+    const std::vector<bool> result = implied(words);
+    EXPECT_FALSE(result.at(2));
+    return bool{result.at(1)};
+  };
+  const sass::RawInst mov = enc::mov(Gpr{8}, Gpr{4});
+  sass::RawInst slow = mov;
+  sass::Control c = sass::get_control(slow);
+  c.stall = 15;
+  c.keep_issuing = false;
+  sass::set_control(slow, c);
+  EXPECT_TRUE(first({mov, mov, mov, mov}));
+  EXPECT_FALSE(first({mov, with(mov, 7, 1)}));
+  EXPECT_FALSE(first({mov, enc::stg(enc::VectorAddress{Gpr{6}}, Gpr{8}, enc::Size::b32)}));
+  EXPECT_FALSE(first({mov, enc::s2r(Gpr{8}, enc::sr_laneid)}));
+  EXPECT_TRUE(first({slow, slow, slow}));
+  EXPECT_FALSE(first({slow, slow, slow, slow, slow}));
 }
 
 TEST(Liveness, SourcesAreReadAfterIssue) {

@@ -25,11 +25,14 @@ TEST(ProbeCost, FollowsTheExecutions) {
     EXPECT_GE(prologue.issue_slots, 10u);
     EXPECT_LE(prologue.issue_slots, 60u);
     EXPECT_EQ(prologue.kernel_slots, 0u);
+    EXPECT_GE(prologue.warp_cycles, prologue.issue_slots) << "no instruction stalls for less than its slot";
     std::vector<uint64_t> two = none;
     two[2] = 7;
     const ProbeCost more = cost(c, two, 1);
     EXPECT_EQ((more.issue_slots - prologue.issue_slots) % 7, 0u);
     EXPECT_GE(more.issue_slots - prologue.issue_slots, 7u * 4) << "head, mask, clock, cursor, store";
+    EXPECT_EQ((more.warp_cycles - prologue.warp_cycles) % 7, 0u);
+    EXPECT_GE(more.warp_cycles - prologue.warp_cycles, 7u * 5);
     EXPECT_EQ(more.kernel_slots, 7u * c.spliced.map.blocks[2].instructions) << "no clock of 64 bits in this kernel";
     // A chunk in one store of 128 bits, or in smaller ones where fewer registers are free.
     const uint64_t cycles = (more.store_cycles - prologue.store_cycles) / 7;

@@ -170,21 +170,28 @@ class SplicedLaunch : public testing::Test {
     ASSERT_TRUE(backend->release(*buffer));
   }
 
-  // Executions of implied blocks behind those from which their lanes came, as decoders put them.
+  // Executions of implied blocks behind those from which their lanes came, as decoders put them: each behind what its lanes did
+  // before, and of two ways that by the block with the lower number first.
   static std::vector<Event> with_implied_behind(const std::vector<Event>& events, const wire::AddressMap& map) {
-    std::vector<std::vector<Event>> behind(events.size());
+    const auto implied = [&](const Event& e) { return map.blocks[e.block].implied; };
+    std::vector<std::vector<std::pair<std::vector<uint32_t>, Event>>> behind(events.size());   // with the way to it
     for (size_t i = 0; i < events.size(); ++i) {
-      if (!map.blocks[events[i].block].implied) continue;
+      if (!implied(events[i])) continue;
+      const uint32_t lane = events[i].mask & -events[i].mask;
+      std::vector<uint32_t> way{events[i].block};
       size_t from = i;
-      while (from-- > 0)
-        if (!map.blocks[events[from].block].implied && (events[from].mask & events[i].mask) != 0) break;
-      behind.at(from).push_back(events[i]);
+      while (from-- > 0) {
+        if ((events[from].mask & lane) == 0) continue;
+        if (!implied(events[from])) break;
+        way.insert(way.begin(), events[from].block);
+      }
+      behind.at(from).push_back({way, events[i]});
     }
     std::vector<Event> sorted;
     for (size_t i = 0; i < events.size(); ++i) {
-      if (!map.blocks[events[i].block].implied) sorted.push_back(events[i]);
-      std::sort(behind[i].begin(), behind[i].end(), [](const Event& a, const Event& b) { return a.block < b.block; });
-      sorted.insert(sorted.end(), behind[i].begin(), behind[i].end());
+      if (!implied(events[i])) sorted.push_back(events[i]);
+      std::stable_sort(behind[i].begin(), behind[i].end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      for (const auto& [way, event] : behind[i]) sorted.push_back(event);
     }
     return sorted;
   }

@@ -355,7 +355,7 @@ TEST_F(Timeline, LimitIsReportedInTheSummaryAndInTheTimeline) {
   EXPECT_THAT(seen.instants.back(), HasSubstr("limit of 10 slices reached"));
 }
 
-TEST_F(Timeline, ImpliedBlocksHaveNoTimeAndNoSlice) {
+TEST_F(Timeline, ImpliedBlocksAreSlicesThatSayWhoPlacedThem) {
   wire::AddressMap map = diamond_loop(TraceKind::block);
   map.blocks[1].implied = true;
   map.layout.warps = map.layout.warps_per_cta = 1;
@@ -363,7 +363,7 @@ TEST_F(Timeline, ImpliedBlocksHaveNoTimeAndNoSlice) {
   t.index = {0, 1, 2};
   t.mask = {all, all, all};
   t.kind.assign(3, wire::RecordKind::block);
-  t.clock = {110, 111, 150};
+  t.clock = {110, 140, 150};
   t.clock_begin = {0, 1, 2, 3};
   t.start_clock = 100;
   t.exited = true;
@@ -375,9 +375,12 @@ TEST_F(Timeline, ImpliedBlocksHaveNoTimeAndNoSlice) {
   ASSERT_TRUE((*e)->add(t));
   ASSERT_TRUE((*e)->finish());
   const Seen seen = read_timeline(file("a.pftrace"));
-  ASSERT_EQ(seen.slices.size(), 2u);
-  EXPECT_EQ(seen.slices[0].end, 50u);   // where the next one with a clock of its own begins
-  EXPECT_EQ(seen.slices[1].begin, 50u);
+  ASSERT_EQ(seen.slices.size(), 3u);
+  EXPECT_EQ(seen.slices[0].end, 40u);
+  EXPECT_EQ(seen.slices[1].begin, 40u);
+  EXPECT_EQ(seen.slices[1].end, 50u);
+  EXPECT_EQ(seen.slices[1].name, block_labels(map, {})[1] + " (placed)");
+  EXPECT_EQ(seen.slices[0].name, block_labels(map, {})[0]);
 }
 
 TEST_F(Timeline, PairsAndEdgesAreSlicesOfTheirSites) {

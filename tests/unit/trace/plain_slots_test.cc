@@ -338,6 +338,8 @@ TEST(PlainSlots, ImpliedBlocksFollowFromTheirNeighbours) {
   b.map.blocks[2].exits = true;
   b.map.blocks[3].instructions = 1;
   b.map.blocks[3].record_bytes = 0;
+  b.map.blocks[3].least_cycles = 4;
+  b.map.blocks[0].least_cycles = 7;
   b.map.blocks[3].successors = {2};
   b.map.blocks[3].exits = b.map.blocks[3].implied = true;
   b.head(0, 0, 0, 1, 5);
@@ -357,7 +359,8 @@ TEST(PlainSlots, ImpliedBlocksFollowFromTheirNeighbours) {
   EXPECT_EQ(t.index, (std::vector<uint32_t>{0, 3, 1, 0, 3, 2}));
   EXPECT_EQ(t.mask, (std::vector<uint32_t>{0xff, 0xf0, 0x0f, 0x0f, 0x0f, 0x3f}));
   ASSERT_EQ(t.clock.size(), 6u);
-  EXPECT_EQ(t.clock[1], t.clock[0] + 1);
+  EXPECT_EQ(t.clock[1] - t.clock[0], 10u - 4);   // as late as the next clock allows
+  EXPECT_EQ(t.clock[4] - t.clock[3], 10u - 4);
   EXPECT_EQ(t.clock[5] - t.clock[3], 10u);
   EXPECT_EQ(d.summary.losses.count(LossSeverity::lost), 0u);
 
@@ -365,7 +368,52 @@ TEST(PlainSlots, ImpliedBlocksFollowFromTheirNeighbours) {
   const auto ended = b.decoded(TraceKind::block);
   EXPECT_EQ(ended.warps[0].index.back(), 3u);
   EXPECT_EQ(ended.warps[0].mask.back(), 0x100u);
+  EXPECT_EQ(ended.warps[0].clock[7] - ended.warps[0].clock[6], 7u);   // as early as the clock before allows
   EXPECT_EQ(ended.summary.losses.count(LossSeverity::distrust), 0u);
+}
+
+// 0 leads to 1, to 2 through 3, to 4 through 3 and 5, and lanes end in 5.
+TEST(PlainSlots, ImpliedBlocksInARow) {
+  Buffer b(1, 128);
+  b.map.blocks.resize(6);
+  b.make_short(2);
+  b.map.layout.index_bits = 3;
+  const std::vector<std::vector<uint32_t>> successors{{1, 3}, {}, {}, {2, 5}, {}, {4}};
+  for (uint32_t k = 0; k < 6; ++k) {
+    wire::Block& block = b.map.blocks[k];
+    block.successors = successors[k];
+    block.least_cycles = 5;
+    block.exits = k != 0 && k != 3;
+    block.implied = k == 3 || k == 5;
+    block.instructions = 1;
+    block.record_bytes = block.implied ? 0 : 8;
+  }
+  b.head(0, 0, 0, 1, 5);
+  uint32_t at = sizeof(wire::SlotHead);
+  const auto record = [&](uint32_t block, uint32_t mask, uint32_t clock) {
+    b.put(0, at, clock << 3 | (block + 1));
+    b.put(0, at + 4, mask);
+    at += 8;
+  };
+  record(0, 0xffff, 100);
+  record(2, 0x00f0, 140);
+  record(4, 0x0f00, 150);
+  record(1, 0x000f, 160);   // lanes 12 to 15 end in 5
+  const auto d = b.decoded(TraceKind::block);
+  ASSERT_EQ(d.warps.size(), 1u);
+  const WarpTrace& t = d.warps[0];
+  EXPECT_EQ(t.index, (std::vector<uint32_t>{0, 3, 5, 2, 4, 1}));
+  EXPECT_EQ(t.mask, (std::vector<uint32_t>{0xffff, 0xfff0, 0xff00, 0x00f0, 0x0f00, 0x000f}));
+  ASSERT_EQ(t.clock.size(), 6u);
+  EXPECT_EQ(t.clock[1] - t.clock[0], 30u);
+  EXPECT_EQ(t.clock[2] - t.clock[0], 35u);
+  EXPECT_EQ(d.summary.losses.count(LossSeverity::lost), 0u);
+
+  // Where time is too short for them all they begin with their record, and never before it.
+  b.put(0, sizeof(wire::SlotHead), 137u << 3 | 1);
+  const auto squeezed = b.decoded(TraceKind::block);
+  EXPECT_EQ(squeezed.warps[0].clock[2], squeezed.warps[0].clock[0]);
+  EXPECT_EQ(squeezed.warps[0].clock[1], squeezed.warps[0].clock[0]);
 }
 
 }  // namespace

@@ -260,7 +260,7 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
       if (!options_.keep_code.empty())
         XT_TRY_STATUS(keep_code(options_.keep_code, stem_of(launch_.record), config, (*run)->spliced.cubin));
       report_.configs.push_back(std::move(config));
-      XT_TRY(const diff::ProbeWork work, work_of(c, **run, *counts));
+      XT_TRY(const diff::ProbeWork work, work_of(c, **run, *counts, wave()));
       runs_.push_back({report_.configs.size() - 1, std::move(*run), work});
     }
   }
