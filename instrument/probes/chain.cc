@@ -100,15 +100,19 @@ class Chain {
 
 }  // namespace
 
-bool ProbeContext::always_follows(uint32_t b) const {
+bool ProbeContext::runs_into(uint32_t b) const {
   const uint32_t next = b + 1;
   if (next >= blocks.blocks.size() || blocks.blocks[next].first != blocks.blocks[b].last() + 1) return false;
-  if (blocks.successors[b] != std::vector<uint32_t>{next} || map.blocks[b].implied || map.blocks[next].implied) return false;
-  if (!full(b) || !full(next) || plan.executions.empty() || plan.executions[b] != plan.executions[next]) return false;
+  if (blocks.successors[b] != std::vector<uint32_t>{next} || !full(b) || !full(next)) return false;
   for (uint32_t other = 0; other < blocks.blocks.size(); ++other)
     for (uint32_t s : blocks.successors[other])
       if (s == next && other != b) return false;
   return true;
+}
+
+bool ProbeContext::always_follows(uint32_t b) const {
+  if (!runs_into(b) || map.blocks[b].implied || map.blocks[b + 1].implied) return false;
+  return !plan.executions.empty() && plan.executions[b] == plan.executions[b + 1];
 }
 
 uint32_t insert_chain(ProbeContext& c, uint32_t block, std::optional<Holder>& previous) {

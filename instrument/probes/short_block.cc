@@ -12,17 +12,25 @@ namespace enc = sass::enc;
 using namespace latency;
 using Shape = Holder::Shape;
 
+// The block, and what always follows it without a record of its own: in front of a barrier nothing is stored that can be stored
+// behind it.
+ProbeBlock with_followers(const ProbeContext& c, uint32_t number) {
+  ProbeBlock all = c.blocks.blocks[number];
+  for (uint32_t b = number; c.runs_into(b) && c.map.blocks[b + 1].implied; ++b) all.count += c.blocks.blocks[b + 1].count;
+  return all;
+}
+
 class ShortHead {
  public:
   ShortHead(ProbeContext& c, uint32_t number, ShortForm form, std::optional<Holder>& previous)
-      : c_(c), block_(c.blocks.blocks[number]), number_(number), full_(c.full(number)), aligned_(form.aligned),
+      : c_(c), block_(with_followers(c, number)), own_last_(c.blocks.blocks[number].last()), number_(number), full_(c.full(number)), aligned_(form.aligned),
         bytes_(4 * form.words(full_)), previous_(previous) {
     c.map.blocks[number].record_bytes = bytes_;
   }
 
   Status run() {
     const Shape shape = full_ ? Shape::single : Shape::pair;
-    for (InstIndex at = block_.first; at <= block_.last(); ++at)
+    for (InstIndex at = block_.first; at <= own_last_; ++at)
       if (put_off(at, shape)) return {};
     if (full_ || !one_by_one()) {
       XT_TRY(const Holder h, c_.scratch.holder(block_.first, block_.first, {shape}, previous_));
@@ -159,7 +167,8 @@ class ShortHead {
   }
 
   ProbeContext& c_;
-  const ProbeBlock& block_;
+  const ProbeBlock block_;    // with its followers
+  const InstIndex own_last_;
   uint32_t number_;
   bool full_, aligned_;
   uint32_t bytes_;
