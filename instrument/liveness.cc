@@ -225,6 +225,7 @@ void Liveness::find_pending(const Code& code) {
     for (unsigned r = 0; r < 255; ++r)
       if (in[i].pending.cycles[r] > 0) pending_[i].set(r);
     outstanding_[i] = in[i].outstanding;
+    pending_for_.push_back(in[i].pending);
   }
 }
 
@@ -234,8 +235,21 @@ sass::RegSet Liveness::writable_between(InstIndex from, InstIndex to, uint32_t l
   return writable;
 }
 
-sass::RegSet Liveness::writable_before(InstIndex i, uint32_t limit) const {
-  RegSet r = ~(live_in_[i].gpr | pending_[i] | poisoned_);
+sass::RegSet Liveness::writable_before(InstIndex i, uint32_t limit) const { return writable(i, limit, pending_[i]); }
+
+sass::RegSet Liveness::writable_after_wait(InstIndex i, uint32_t limit, uint8_t scoreboards) const {
+  RegSet others;
+  const Pending& p = pending_for_[i];
+  for (unsigned sb = 0; sb < p.scoreboard.size(); ++sb)
+    if ((scoreboards >> sb & 1) == 0) others |= p.scoreboard[sb];
+  for (const RegSet& queue : p.queue) others |= queue;
+  for (unsigned r = 0; r < 255; ++r)
+    if (p.cycles[r] > 0) others.set(r);
+  return writable(i, limit, others);
+}
+
+sass::RegSet Liveness::writable(InstIndex i, uint32_t limit, const RegSet& pending) const {
+  RegSet r = ~(live_in_[i].gpr | pending | poisoned_);
   const uint32_t held = held_[i] < 256 ? held_[i] - std::min(held_[i], reserved_registers) : 256;
   for (uint32_t reg = std::min(limit, held); reg < 256; ++reg) r.reset(reg);
   return r;

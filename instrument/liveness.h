@@ -35,6 +35,8 @@ class Liveness {
   // Vector registers that a probe placed immediately before i may write: dead, held, no pending late read, no result in
   // flight. Only registers below `limit`.
   sass::RegSet writable_before(InstIndex i, uint32_t limit) const;
+  // The same for a probe that first waits for scoreboards (bit mask).
+  sass::RegSet writable_after_wait(InstIndex i, uint32_t limit, uint8_t scoreboards) const;
   // The same at every point "immediately before i" for i in [from, to].
   sass::RegSet writable_between(InstIndex from, InstIndex to, uint32_t limit) const;
   // Predicates (bit mask) that a probe placed immediately before i may write.
@@ -59,8 +61,11 @@ class Liveness {
   void find_pending(const Code& code);
   void find_held(const Code& code);
 
+  sass::RegSet writable(InstIndex i, uint32_t limit, const sass::RegSet& pending) const;
+
   std::vector<LiveSet> live_in_;
   std::vector<sass::RegSet> pending_;   // before each instruction
+  std::vector<Pending> pending_for_;    // likewise, and what for
   std::vector<uint8_t> outstanding_;
   std::vector<uint32_t> held_;          // registers a thread, the reserved ones among them
   sass::RegSet poisoned_, mentioned_ur_;

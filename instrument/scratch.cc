@@ -215,6 +215,18 @@ std::optional<Holder> Scratch::try_holder(InstIndex from, InstIndex to, std::ini
   return std::nullopt;
 }
 
+std::optional<Holder> Scratch::after_wait(InstIndex at, Holder::Shape shape, const std::optional<Holder>& previous) const {
+  const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
+  for (unsigned sb = 0; sb < 6; ++sb) {
+    const auto waits = static_cast<uint8_t>(1u << sb);
+    const auto reg = fit(liveness_->writable_after_wait(at, own, waits), shape, busy_with(previous));
+    if (!reg) continue;
+    const bool other = previous && previous->scoreboard == scoreboard_[0] && previous->reg != *reg;
+    return Holder{shape, *reg, scoreboard_[other], waits};
+  }
+  return std::nullopt;
+}
+
 Result<Holder> Scratch::holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
                                const std::optional<Holder>& previous, const sass::RegSet& taken) {
   if (auto h = try_holder(from, to, shapes, previous, taken)) return *h;

@@ -56,6 +56,7 @@ struct Holder {
   Shape shape = Shape::quad;
   std::array<uint8_t, 4> reg{};
   uint8_t scoreboard = 0;      // that its stores signal
+  uint8_t wait_mask = 0;       // scoreboards to wait for in front of the first word in it
   sass::enc::Gpr r(unsigned k) const { return {reg[k]}; }
   bool operator==(const Holder&) const = default;
 };
@@ -81,7 +82,9 @@ class Scratch {
   // Never one in `taken`.
   std::optional<Holder> try_holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
                                    const std::optional<Holder>& previous, const sass::RegSet& taken = {});
-  // The same; when there is none, of shapes[0] at the price of occupancy.
+  // One at one point that is free once a scoreboard has been waited for which the kernel waits for later: in place of occupancy.
+  std::optional<Holder> after_wait(InstIndex at, Holder::Shape shape, const std::optional<Holder>& previous) const;
+  // As try_holder; when there is none, of shapes[0] at the price of occupancy.
   Result<Holder> holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
                         const std::optional<Holder>& previous, const sass::RegSet& taken = {});
   // A register above the kernel's own, at no cost in occupancy, that nobody else gets from now on; nothing when there is none.

@@ -109,9 +109,15 @@ void Checker::inserted_code() {
   for (InstIndex i = 0; i < v.old.insts.size(); ++i)
     if (v.old.reachable[i] && v.old.insts[i].fx.uses_scoreboard_count && v.old.insts[i].fx.depbar_scoreboard < 6)
       counted |= static_cast<uint8_t>(1u << v.old.insts[i].fx.depbar_scoreboard);
+  std::vector<bool> entered(v.words.size() + 1, false);   // by jumps
+  for (const auto& copy : v.copies)
+    for (uint32_t label : copy.label) entered[std::min<size_t>(label, v.words.size())] = true;
+  uint8_t waited = 0;   // for these scoreboards, since the last original word, on every way
   for (uint32_t k = 0; k < v.words.size(); ++k) {
+    if (!v.is_inserted(k) || entered[k]) waited = 0;
     if (!v.is_inserted(k) || v.next_original[k] == SpliceView::inserted) continue;
     const sass::Effects& fx = v.effects[k];
+    waited |= sass::get_control(v.words[k]).wait_mask;
     if (!fx.known) {
       fail("original-order", k, "inserted word is no known instruction");
       continue;
@@ -120,7 +126,7 @@ void Checker::inserted_code() {
     // In the prologue no original instruction has run yet, and no vector register or predicate holds a value: a kernel
     // loads even its stack pointer itself [sass.md 3.3].
     const bool prologue = k < v.prologue_words;
-    const sass::RegSet writable = prologue ? sass::RegSet{}.set() : live.writable_before(at, own);
+    const sass::RegSet writable = prologue ? sass::RegSet{}.set() : live.writable_after_wait(at, own, waited);
     const auto writable_pred = prologue ? sass::PredSet{0x7f} : live.writable_predicates_before(at);
     for (uint32_t r = 0; r < 255; ++r) {
       if (fx.def.gpr.test(r) && r < own && !writable.test(r))

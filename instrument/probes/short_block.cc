@@ -32,6 +32,11 @@ class ShortHead {
     const Shape shape = full_ ? Shape::single : Shape::pair;
     for (InstIndex at = block_.first; at <= own_last_; ++at)
       if (put_off(at, shape)) return {};
+    for (InstIndex at = block_.first; at <= own_last_; ++at)
+      if (const auto h = c_.scratch.after_wait(at, shape, previous_)) {
+        write(*h, at, at, at);
+        return {};
+      }
     if (full_ || !one_by_one()) {
       XT_TRY(const Holder h, c_.scratch.holder(block_.first, block_.first, {shape}, previous_));
       write(h, block_.first, block_.first, block_.first);
@@ -130,7 +135,7 @@ class ShortHead {
   }
   void write(const Holder& h, InstIndex clock, InstIndex shift, InstIndex store) {
     Sequence& head = c_.out.before[clock];
-    put(head, enc::cs2r32(h.r(0), enc::sr_clock_lo));
+    put(head, enc::cs2r32(h.r(0), enc::sr_clock_lo), {.wait_mask = h.wait_mask});
     if (!full_) put(c_.out.before[shift], enc::vote_any_active(h.r(1)));
     put_pause(c_.out.before[shift], missing(clock, shift, clock_to_vector(*c_.code.arch)));
     put(c_.out.before[shift], shifted(h.r(0)));

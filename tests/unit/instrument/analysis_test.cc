@@ -1,10 +1,13 @@
 // Blocks and liveness on code assembled here, so that the expected sets are known.
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "instrument/blocks.h"
 #include "instrument/implied.h"
 #include "instrument/liveness.h"
 #include "instrument/sass/encode.h"
+#include "instrument/scratch.h"
 #include "tests/unit/instrument/fixture.h"
 
 namespace xtrace::instrument::test {
@@ -108,6 +111,44 @@ TEST(Liveness, LateReadersHoldTheirSources) {
   const Code covered = assemble({with(store, 7), with(other, 1), with(enc::nop(), 7, 1 << 1), enc::nop(), enc::exit()});
   EXPECT_FALSE(Liveness(covered).writable_before(2, 64).test(2));
   EXPECT_TRUE(Liveness(covered).writable_before(3, 64).test(2));
+}
+
+TEST(Liveness, FreeOnceAScoreboardHasBeenWaitedFor) {
+  const sass::RawInst store = enc::stg(enc::VectorAddress{Gpr{4}}, Gpr{2}, enc::Size::b32);
+  const Code held = assemble({with(store, 3), enc::nop(), enc::nop(), with(enc::nop(), 7, 1 << 3), enc::exit()});
+  const Liveness live(held);
+  EXPECT_FALSE(live.writable_before(2, 64).test(2));
+  EXPECT_TRUE(live.writable_after_wait(2, 64, 1 << 3).test(2));
+  EXPECT_TRUE(live.writable_after_wait(2, 64, 1 << 3 | 1).test(2));
+  EXPECT_FALSE(live.writable_after_wait(2, 64, 1 << 2).test(2));
+  EXPECT_EQ(live.writable_after_wait(2, 64, 0), live.writable_before(2, 64));
+  // A store without a scoreboard is waited for by nobody, and what is read later is not free.
+  EXPECT_FALSE(Liveness(assemble({with(store, 7), enc::nop(), enc::nop(), enc::exit()})).writable_after_wait(2, 64, 0x3f).test(2));
+  const Code read = assemble({with(store, 3), enc::nop(), enc::nop(), enc::mov(Gpr{8}, Gpr{2}), enc::exit()});
+  EXPECT_FALSE(Liveness(read).writable_after_wait(2, 64, 0x3f).test(2));
+}
+
+TEST(Scratch, ARegisterAfterAWait) {
+  const Kernel kernel = fixture_kernel("spmv");
+  const auto image = cubin::Image::parse(kernel.cubin);
+  const auto info = cubin::kernel_info(*image, kernel.name);
+  const auto code = read_code(*image, *info);
+  ASSERT_TRUE(code);
+  const Blocks blocks = find_blocks(*code);
+  const Liveness live(*code);
+  const auto scratch = Scratch::plan(*code, *info, blocks, live, small_shape());
+  ASSERT_TRUE(scratch) << scratch.error().to_string();
+  const uint32_t own = info->register_count - reserved_registers;
+  size_t waited = 0;
+  for (InstIndex i = 0; i < code->insts.size(); ++i) {
+    if (!code->reachable[i]) continue;
+    const auto h = scratch->after_wait(i, Holder::Shape::single, std::nullopt);
+    if (!h) continue;
+    EXPECT_TRUE(live.writable_after_wait(i, own, h->wait_mask).test(h->reg[0])) << where(*code, i);
+    EXPECT_EQ(std::popcount(h->wait_mask), 1);
+    waited += !live.writable_before(i, own).test(h->reg[0]);
+  }
+  EXPECT_GE(waited, 1u);
 }
 
 TEST(Liveness, DeadResultsBecomeFreeWithTime) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "instrument/cubin/kernel_info.h"
+#include "instrument/liveness.h"
 #include "instrument/sass/effects.h"
 #include "instrument/sass/encode.h"
 #include "instrument/sass/print.h"
@@ -557,6 +558,43 @@ TEST(SabotageRegisters, UseWhatTheKernelGivesAway) {
   const auto info = cubin::kernel_info(*image, c.kernel.name);
   ASSERT_TRUE(cubin::set_register_count(*image, *info, c.spliced.report.original_registers + 8));
   EXPECT_TRUE(rules(c.verify(*image->write())).contains("register-limit"));
+}
+
+// A register that an instruction of the kernel has yet to read may be written after a wait for it, and not before.
+TEST(SabotageRegisters, DoNotWaitForARegister) {
+  size_t tried = 0;
+  for (const char* name : {"sgemm", "constant_global", "device_calls", "wmma", "reduce_sum"}) {
+    const Case c = splice_case(fixture_kernel(name), plan_of(ProbeKind::block));
+    const auto image = cubin::Image::parse(c.kernel.cubin);
+    const auto info = cubin::kernel_info(*image, c.kernel.name);
+    const auto code = read_code(*image, *info);
+    ASSERT_TRUE(code);
+    const Liveness live(*code);
+    const uint32_t own = info->register_count - reserved_registers;
+    for (uint32_t k = c.claims.prologue_words; k < word_count(c) && tried < 50; ++k) {
+      if (!inserted(c, k) || effects_at(c, k).mnemonic != "MOV") continue;
+      uint32_t next = k;
+      while (next + 1 < word_count(c) && inserted(c, next)) ++next;
+      if (inserted(c, next)) break;
+      const InstIndex at = code->index(c.claims.original_of_new[next]);
+      for (unsigned sb = 0; sb < 6; ++sb) {
+        const auto waits = static_cast<uint8_t>(1u << sb);
+        const sass::RegSet pending = live.writable_after_wait(at, own, waits) & ~live.writable_before(at, own);
+        for (unsigned r = 0; r < own; ++r) {
+          if (!pending.test(r)) continue;
+          ++tried;
+          for (const uint8_t mask : {waits, uint8_t{0}}) {
+            const auto found = broken(c, k, [&](sass::RawInst& w) {
+              set_bits(w, bits(23, 16), r);
+              change_control(w, [&](sass::Control& control) { control.wait_mask = mask; });
+            });
+            EXPECT_EQ(found.contains("register-clobber"), mask == 0) << name << " word " << k << " R" << r << " SB" << sb;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GE(tried, 10u);
 }
 
 TEST(SabotageCounts, SignalAScoreboardThatIsCounted) {

@@ -35,8 +35,10 @@ uint32_t short_index_bits(const LaunchContext& c, const Counts& counts) {
   if (!counts.stable || n >= 16) return 0;
   double us = 0;
   if (c.backend.info().measures_time) {
-    for (double t : c.reference.microseconds) us = std::max(us, t);
-    if (us <= 0) return 0;
+    // The shortest: one of them may have waited for something else, and what the traced replay took is looked at again.
+    for (double t : c.reference.microseconds)
+      if (t > 0) us = us == 0 ? t : std::min(us, t);
+    if (us == 0) return 0;
   } else {
     for (uint32_t bytes : counts.inst_bytes) us = std::max(us, bytes / 4 * longest_instruction_us);
   }
