@@ -47,8 +47,8 @@ constexpr uint8_t externs_attribute = 0x0f;
 
 class Extractor {
  public:
-  Extractor(ByteView bytes, Image image)
-      : bytes_(bytes), image_(std::move(image)), relocations_(image_.relocations()) {}
+  Extractor(ByteView bytes, Image image, Variables variables)
+      : bytes_(bytes), image_(std::move(image)), variables_(variables), relocations_(image_.relocations()) {}
 
   Result<Extracted> run(std::string_view function) {
     XT_TRY(const uint32_t text, image_.text_section(function));
@@ -100,7 +100,7 @@ class Extractor {
     for (uint32_t i = 1; i < image_.sections().size(); ++i) {
       const Section& s = section(i);
       const bool is_table = s.type == SHT_SYMTAB || s.type == SHT_STRTAB;
-      const bool variables = s.name == ".nv.global" || s.name == ".nv.global.init";  // only when reached
+      const bool variables = variables_ == Variables::reached && (s.name == ".nv.global" || s.name == ".nv.global.init");
       if (is_debug(s.name) || is_mercury(s.name)) {
         left_out_.insert(is_debug(s.name) ? "debug sections" : "mercury capsules");
       } else if (!owner_[i] && !is_table && !is_relocation(s) && !variables) {
@@ -356,6 +356,7 @@ class Extractor {
 
   ByteView bytes_;
   Image image_;
+  Variables variables_;
   std::vector<Relocation> relocations_;
   std::vector<std::optional<uint32_t>> owner_;
   std::set<uint32_t> is_kept_, used_symbols_;
@@ -369,9 +370,9 @@ class Extractor {
 
 }  // namespace
 
-Result<Extracted> extract_function(ByteView cubin, std::string_view function) {
+Result<Extracted> extract_function(ByteView cubin, std::string_view function, Variables variables) {
   XT_TRY(Image image, Image::parse(cubin));
-  XT_TRY(Extracted out, Extractor(cubin, std::move(image)).run(function));
+  XT_TRY(Extracted out, Extractor(cubin, std::move(image), variables).run(function));
   const auto again = Image::parse(out.cubin);
   if (!again) return internal("the extracted cubin does not parse: {}", again.error().to_string());
   return out;

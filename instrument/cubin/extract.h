@@ -22,8 +22,12 @@ struct Extracted {
       left_out;  // kinds of sections dropped although they said something about the function
 };
 
+// Which variables of the module come along: those that the function's relocations reach, or all, so that they have addresses in
+// whatever is loaded.
+enum class Variables : uint8_t { reached, all };
+
 // bad_input when there is no such function; unsupported, naming section or attribute, for what holds indices
 // in a way that is not known.
-Result<Extracted> extract_function(ByteView cubin, std::string_view function);
+Result<Extracted> extract_function(ByteView cubin, std::string_view function, Variables variables = Variables::reached);
 
 }  // namespace xtrace::cubin

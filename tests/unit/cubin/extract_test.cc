@@ -2,6 +2,8 @@
 
 #include <elf.h>
 
+#include <set>
+
 #include "tests/unit/cubin/cubins.h"
 
 namespace xtrace::cubin {
@@ -113,6 +115,32 @@ TEST(Extract, NullSymbolStaysNull) {
   const auto out = extract_function(bytes, "scale");
   ASSERT_TRUE(out) << out.error().to_string();
   EXPECT_EQ(parsed(out->cubin).symbols().at(0).section, 0);
+}
+
+// With its relocations taken away the kernel reaches no variable, and has all of them if they are asked for.
+TEST(Extract, VariablesComeAlongWhenAskedFor) {
+  Bytes bytes = fixture("sm_90/variables");
+  const auto header = *read_at<Elf64_Ehdr>(bytes, 0, "ELF header");
+  for (uint32_t i = 0; i < header.e_shnum; ++i) {
+    const uint64_t at = header.e_shoff + i * sizeof(Elf64_Shdr);
+    auto section = *read_at<Elf64_Shdr>(bytes, at, "section header");
+    if (section.sh_type != SHT_REL && section.sh_type != SHT_RELA) continue;
+    section.sh_size = 0;
+    write_at(std::span(bytes), at, section);
+  }
+  const auto variables = [](ByteView cubin) {
+    std::set<std::string> names;
+    const Image image = parsed(Bytes(cubin.begin(), cubin.end()));
+    for (const Symbol& s : image.symbols())
+      if (s.section < image.sections().size() && image.sections()[s.section].name.starts_with(".nv.global")) names.insert(s.name);
+    return names;
+  };
+  ASSERT_TRUE(variables(bytes).contains("counter"));
+  const auto all = extract_function(bytes, "variables", Variables::all), reached = extract_function(bytes, "variables");
+  ASSERT_TRUE(all) << all.error().to_string();
+  ASSERT_TRUE(reached) << reached.error().to_string();
+  EXPECT_EQ(variables(all->cubin), variables(bytes));
+  EXPECT_TRUE(variables(reached->cubin).empty());
 }
 
 TEST(Extract, TwiceIsOnce) {
