@@ -52,7 +52,7 @@ struct Sites {
 enum class Around : uint8_t {
   instruction,   // the site
   body,          // from in front of the site, which begins a block, to in front of the block's last instruction
-  block,         // likewise, to the block that the warp executes next, or to in front of an EXIT
+  block,         // from in front of the site to the block that the warp executes next, or to in front of an EXIT
   kernel,        // from in front of the site, the kernel's first instruction, to in front of each EXIT
 };
 
@@ -72,6 +72,8 @@ struct Plan {
   // Blocks whose executions leave no records under `block` and `inst`, and under `count` no bytes in the sums of a warp's header
   // (by block; empty: none): Splicer::polling().
   std::vector<bool> unrecorded{};
+  uint32_t span = 1;                   // around so many instructions, the site first, none of which ends the block
+  bool twice = false;                  // of stretches: what begins and what ends them stands there twice, and takes time twice
   bool samples() const { return one_in > 1 || !select.empty(); }
 };
 
@@ -130,6 +132,7 @@ class Splicer {
     sass::MemSpace space = sass::MemSpace::none;
     sass::MemKind kind = sass::MemKind::none;
     bool branches = false;             // leaves the order of the code
+    bool parts = false;                // behind it lanes may part or meet, so that no pair of clocks stands around it
   };
   std::vector<Instruction> instructions() const;
   // The same kernel, seen at some places only. Records of `inst` keep the clock at the head of each block.

@@ -330,7 +330,8 @@ std::vector<Splicer::Instruction> Splicer::instructions() const {
     const Function* inside = &code.functions[0];
     for (const Function& f : code.functions)
       if (f.entry <= i && f.entry >= inside->entry) inside = &f;
-    out.push_back({OrigPc{code.pc(i)}, inside->name, impl_->blocks.block_of[i], fx.space, fx.kind, fx.flow != sass::Flow::next});
+    out.push_back({OrigPc{code.pc(i)}, inside->name, impl_->blocks.block_of[i], fx.space, fx.kind, fx.flow != sass::Flow::next,
+                   parts_lanes(fx)});
   }
   return out;
 }

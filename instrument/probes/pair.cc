@@ -3,7 +3,8 @@
 //   plain site    clock, instruction, clock, then one record { word0, mask, before, after } behind it
 //   edge site     the instruction ends a block: one record with a clock in front of it, one at the head of each block
 //                 that may follow; whoever else enters such a block writes a record that the decoder drops
-//   stretch       of a block or the kernel: the first clock waits in a uniform register for the second, and one record of both
+//                 (likewise around several instructions of one block: Plan::span)
+//   stretch       of a block, what is left of it, or the kernel: the first clock waits in a uniform register for the second, and one record of both
 //                 stands wherever the stretch may end; who comes there without having begun one leaves no_begin as the first
 #include <algorithm>
 
@@ -15,11 +16,6 @@ namespace {
 
 namespace enc = sass::enc;
 using namespace latency;
-
-// Lanes leave and rejoin here, so that one record can not hold both clocks.
-bool is_edge(const sass::Effects& fx) {
-  return fx.flow != sass::Flow::next || !fx.falls_through || (fx.may_switch_path && fx.mnemonic != "BAR");
-}
 
 using Shape = Holder::Shape;
 
@@ -45,11 +41,12 @@ void store_header(ProbeContext& c, Sequence& seq, const Holder& h, uint32_t word
 // { before, after } alone: there is one site, and no lane is missing.
 bool short_site(ProbeContext& c, InstIndex i) {
   if (!c.layout.headless || !c.full(c.blocks.block_of[i])) return false;
-  const auto h = c.scratch.try_holder(i, i + 1, {Shape::pair}, std::nullopt);
+  const InstIndex to = i + c.plan.span;
+  const auto h = c.scratch.try_holder(i, to, {Shape::pair}, std::nullopt);
   if (!h) return false;
   constexpr uint32_t bytes = 8;
   put(c.out.before[i], enc::cs2r32(h->r(0), enc::sr_clock_lo));
-  Sequence& seq = c.out.after[i];
+  Sequence& seq = c.out.after[to - 1];
   put(seq, enc::cs2r32(h->r(1), enc::sr_clock_lo), {.stall = vector_to_memory});
   store_words(c, seq, *h, 2, 0);
   bump_address(c, seq, bytes, 5 + 1 + least_head_cycles);
@@ -60,15 +57,16 @@ bool short_site(ProbeContext& c, InstIndex i) {
 Status plain_site(ProbeContext& c, uint32_t site, InstIndex i) {
   const uint32_t word0 = wire::word0(wire::RecordKind::pair, site);
   Sequence& before = c.out.before[i];
-  Sequence& seq = c.out.after[i];
-  if (auto h = c.scratch.try_holder(i, i + 1, {Shape::quad, Shape::two_pairs}, std::nullopt)) {
+  const InstIndex to = i + c.plan.span;
+  Sequence& seq = c.out.after[to - 1];
+  if (auto h = c.scratch.try_holder(i, to, {Shape::quad, Shape::two_pairs}, std::nullopt)) {
     put(before, enc::cs2r32(h->r(2), enc::sr_clock_lo));
     put(seq, enc::cs2r32(h->r(3), enc::sr_clock_lo));
     bump_cursor(c, seq, wire::chunk_bytes);
     put(seq, enc::mov_imm(h->r(0), word0));
     put(seq, enc::vote_any_active(h->r(1)), {.stall = vector_to_memory});
     store_words(c, seq, *h, 4, 0);
-  } else if (auto two = c.scratch.try_holder(i, i + 1, {Shape::pair}, std::nullopt)) {
+  } else if (auto two = c.scratch.try_holder(i, to, {Shape::pair}, std::nullopt)) {
     put(before, enc::cs2r32(two->r(0), enc::sr_clock_lo));
     put(seq, enc::cs2r32(two->r(1), enc::sr_clock_lo), {.stall = vector_to_memory});
     bump_cursor(c, seq, wire::chunk_bytes);
@@ -76,9 +74,9 @@ Status plain_site(ProbeContext& c, uint32_t site, InstIndex i) {
     store_header(c, seq, *two, word0);
   } else {
     // Two registers that need not be neighbours; only the first is held across the instruction.
-    const auto first = c.scratch.try_holder(i, i + 1, {Shape::single}, std::nullopt);
+    const auto first = c.scratch.try_holder(i, to, {Shape::single}, std::nullopt);
     if (!first) return no_registers(c, i);
-    const auto second = c.scratch.try_holder(i + 1, i + 1, {Shape::single}, first);
+    const auto second = c.scratch.try_holder(to, to, {Shape::single}, first);
     if (!second || second->reg[0] == first->reg[0]) return no_registers(c, i);
     put(before, enc::cs2r32(first->r(0), enc::sr_clock_lo));
     put(seq, enc::cs2r32(second->r(0), enc::sr_clock_lo), {.stall = vector_to_memory});
@@ -159,12 +157,18 @@ class Stretch {
     settled_ = 1 + stall_cycles(c_.code, to_, end);
     return {};
   }
-  // Gives the cycles that this adds to the stretch, the clock itself apart.
+  // Gives the cycles that this adds to the stretch, the clock itself apart. Under Plan::twice all of it stands there once more, to
+  // no effect but the time that it takes; likewise what stores the record.
   unsigned begin() {
     Sequence clock, hold, move;
     put(clock, enc::cs2r32(holder_->r(0), enc::sr_clock_lo), {.stall = to_ == first_ ? 1 + lacks_ : 1});
+    if (c_.plan.twice) put(clock, enc::cs2r32(enc::RZ, enc::sr_clock_lo), {.stall = to_ == first_ ? 1 + lacks_ : 1});
     if (to_ != first_) put_pause(hold, lacks_);   // in front of the move
     to_uniform(*c_.code.arch, move, c_.scratch.uniform().temp, holder_->r(0), 1, holder_->scoreboard);
+    if (c_.plan.twice) {
+      if (to_ != first_) put_pause(hold, lacks_);
+      to_uniform(*c_.code.arch, move, c_.scratch.uniform().cursor, holder_->r(0), 1, holder_->scoreboard);   // plain slots need none
+    }
     append(first_, clock);
     append(to_, hold);
     append(to_, move);
@@ -195,10 +199,12 @@ class Stretch {
       put(seq, enc::vote_any_active(h->r(1)));
       first(2);
       store_words(c_, seq, *h, 4, 0);
+      if (c_.plan.twice) store_words(c_, seq, *h, 4, 0);
     } else if (h->shape == Shape::pair) {
       clock(1);
       first(0);
       store_words(c_, seq, *h, 2, short_ ? 0 : 8);
+      if (c_.plan.twice) store_words(c_, seq, *h, 2, short_ ? 0 : 8);
       if (!short_) store_header(c_, seq, *h, word0);
     } else {
       put(seq, enc::cs2r32(h->r(0), enc::sr_clock_lo), {.stall = std::max(settles, vector_to_memory)});
@@ -206,6 +212,7 @@ class Stretch {
       first(0);
       store_words(c_, seq, *h, 1, 8);
       store_header(c_, seq, *h, word0);
+      if (c_.plan.twice) store_header(c_, seq, *h, word0);
     }
     if (over) put(seq, enc::umov_imm(begun, wire::no_begin));
     bump_address(c_, seq, bytes, 1 + 1 + vector_to_memory);   // an instruction, a clock, and its way to the store
@@ -221,8 +228,21 @@ class Stretch {
   bool short_ = false;
 };
 
+// Instruction `last` of the block is an EXIT of some lanes, and no warp was ever seen to end there: what follows was executed as
+// often, and is entered from there alone. A record in front of it would only be in the way of those that go on.
+bool always_passed(const ProbeContext& c, uint32_t block, InstIndex last) {
+  const auto& next = c.blocks.successors[block];
+  if (c.code.insts[last].fx.flow != sass::Flow::exit || next.size() != 1) return false;
+  uint32_t entered_from = 0;
+  for (const auto& successors : c.blocks.successors)
+    entered_from += static_cast<uint32_t>(std::count(successors.begin(), successors.end(), next[0]));
+  const std::vector<uint64_t>& executions = c.plan.executions;
+  return entered_from == 1 && next[0] < executions.size() && block < executions.size() && executions[block] != 0 &&
+         executions[next[0]] == executions[block];
+}
+
 // Where a warp may go on behind the block: what follows it, and where lanes part any other block with some of them.
-std::vector<InstIndex> behind_block(const ProbeContext& c, uint32_t block) {
+std::vector<InstIndex> behind_block(const ProbeContext& c, uint32_t block, InstIndex begin) {
   std::vector<InstIndex> places;
   const InstIndex last = c.blocks.blocks[block].last();
   const bool all_lanes = block < c.plan.full_blocks.size() && c.plan.full_blocks[block];
@@ -233,7 +253,9 @@ std::vector<InstIndex> behind_block(const ProbeContext& c, uint32_t block) {
                         !(b < c.plan.executions.size() && c.plan.executions[b] == 0);
     if (follows || parted) places.push_back(c.blocks.blocks[b].first);
   }
-  if (c.code.insts[last].fx.flow == sass::Flow::exit && std::find(places.begin(), places.end(), last) == places.end())
+  // In front of an EXIT, but where the stretch only begins there: that of lanes that leave takes no time.
+  if (c.code.insts[last].fx.flow == sass::Flow::exit && !always_passed(c, block, last) && (places.empty() || begin != last) &&
+      std::find(places.begin(), places.end(), last) == places.end())
     places.push_back(last);
   return places;
 }
@@ -243,20 +265,23 @@ Status insert_stretch(ProbeContext& c, uint32_t site, InstIndex i, wire::Site& i
   const uint32_t number = c.blocks.block_of[i];
   const ProbeBlock& block = c.blocks.blocks[number];
   const bool kernel = c.plan.around == Around::kernel;
-  if (i != (kernel ? 0 : block.first)) return bad_input("{} begins no {}", where(c.code, i), kernel ? "kernel" : "block");
+  const bool anywhere = c.plan.around == Around::block;   // in the block
+  if (!anywhere && i != (kernel ? 0 : block.first)) return bad_input("{} begins no {}", where(c.code, i), kernel ? "kernel" : "block");
   if (!c.blocks.runs_once(0)) return unsupported("the first instruction of kernel {} is jumped to", c.code.kernel);
   Stretch stretch(c, site, i);
   std::vector<InstIndex> places;
   InstIndex latest = block.last();
   if (kernel) {
-    for (const ProbeBlock& b : c.blocks.blocks)
-      if (c.code.insts[b.last()].fx.flow == sass::Flow::exit) places.push_back(b.last());
+    for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
+      const InstIndex last = c.blocks.blocks[b].last();
+      if (c.code.insts[last].fx.flow == sass::Flow::exit && !always_passed(c, b, last)) places.push_back(last);
+    }
     latest = i;
   } else if (c.plan.around == Around::body) {
     if (block.count < 2) return bad_input("the block at {} has one instruction", where(c.code, i));
     places.push_back(block.last());
   } else {
-    places = behind_block(c, number);
+    places = behind_block(c, number, i);
   }
   if (places.empty()) return unsupported("nothing follows {}", where(c.code, block.last()));
   const bool ends_inside = std::find(places.begin(), places.end(), latest) != places.end();
@@ -271,6 +296,10 @@ Status insert_stretch(ProbeContext& c, uint32_t site, InstIndex i, wire::Site& i
 
 }  // namespace
 
+bool parts_lanes(const sass::Effects& fx) {
+  return fx.flow != sass::Flow::next || !fx.falls_through || (fx.may_switch_path && fx.mnemonic != "BAR");
+}
+
 Status insert_pair(ProbeContext& c) {
   if (c.plan.pair_sites.size() != 1)
     return internal("the pair probe takes one site a replay, got {}", c.plan.pair_sites.size());
@@ -280,13 +309,17 @@ Status insert_pair(ProbeContext& c) {
     if (pc % sass::inst_bytes != 0 || i >= c.code.insts.size() || !c.code.reachable[i])
       return bad_input("no reachable instruction at {:#x} of kernel {}", pc, c.code.kernel);
     const sass::Effects& fx = c.code.insts[i].fx;
-    wire::Site info{pc, is_edge(fx) && c.plan.around == Around::instruction, 0, sass::get_control(c.code.insts[i].raw).stall};
+    wire::Site info{pc, parts_lanes(fx) && c.plan.around == Around::instruction, 0, sass::get_control(c.code.insts[i].raw).stall};
     if (c.plan.around != Around::instruction) {
       XT_TRY_STATUS(insert_stretch(c, site, i, info));
     } else if (!info.edge) {
+      const InstIndex last = i + c.plan.span - 1;
+      if (last >= c.code.insts.size() || c.blocks.block_of[last] != c.blocks.block_of[i] || parts_lanes(c.code.insts[last].fx))
+        return bad_input("the {} instructions from {} on leave their block", c.plan.span, where(c.code, i));
       if (!short_site(c, i)) XT_TRY_STATUS(plain_site(c, site, i));
     } else {
       unsigned overhead = 0;
+      if (c.plan.span != 1) return bad_input("{} ends its block", where(c.code, i));
       for (InstIndex s : c.code.successors(i)) {
         XT_TRY_STATUS(edge_record(c, wire::RecordKind::edge_end, site, s, overhead));
       }

@@ -181,6 +181,8 @@ sass::RawInst with_record_policy(sass::RawInst store);
 // The first place at or behind `from`, where something issued in one cycle, with `cycles` between them by the stall counts of
 // the code; at `limit` what lacks is waited for.
 InstIndex settled(ProbeContext& c, InstIndex from, unsigned cycles, InstIndex limit);
+// Lanes may leave or rejoin behind it, so that one record can not hold a clock on either side (pair.cc).
+bool parts_lanes(const sass::Effects& fx);
 // Sum of the stall counts of instructions [from, to).
 unsigned stall_cycles(const Code& code, InstIndex from, InstIndex to);
 
