@@ -70,6 +70,8 @@ std::string text_of(const IntervalFidelity& f) {
   if (f.lifetime_cycles > 0)
     s += fmt::format("; intervals of a warp add up to {:.3f} of its lifetime, median {:.3f}", f.sum_cycles / f.lifetime_cycles,
                      f.median_warp);
+  if (f.records_lost != 0) s += fmt::format("; {} records of their replays were lost", f.records_lost);
+  if (f.too_long != 0) s += fmt::format("; {} samples left out, as they last longer than the launch can have", f.too_long);
   return s;
 }
 

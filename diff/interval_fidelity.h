@@ -25,6 +25,8 @@ struct IntervalFidelity {
   // in between. 0: not every instruction was measured, or the counts vary.
   double sum_cycles = 0, lifetime_cycles = 0;
   double median_warp = 0;         // the median over warps of the same ratio
+  // Of the estimation's replays: records that were lost, and samples left out as they last longer than the launch can have.
+  uint64_t records_lost = 0, too_long = 0;
   double seconds = 0;             // that the estimation took
 };
 

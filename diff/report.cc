@@ -134,6 +134,8 @@ Json json_of(const IntervalFidelity& f) {
           {"dense_sum_cycles", sums && dense_cycles ? Json(*dense_cycles) : Json(nullptr)},
           {"long", {{"of", c.of}, {"converged", c.converged}}},
           {"inserted_cycles", f.inserted_cycles},
+          {"records_lost", f.records_lost},
+          {"too_long", f.too_long},
           {"seconds", f.seconds}};
 }
 

@@ -61,6 +61,7 @@ std::optional<IntervalEstimate> estimate_interval(std::span<const RateMean> repl
   IntervalEstimate e;
   e.cycles = std::max(0.0, line->at_zero);
   e.error = std::max(least_error, t_95(line->freedom) * line->deviation);
+  e.deviation = line->deviation;
   e.replays = static_cast<uint32_t>(all.size());
   for (const RateMean& r : all)
     if (r.one_in > densest) sparse.push_back(r);

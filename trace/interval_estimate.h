@@ -18,6 +18,7 @@ struct RateMean {
 struct IntervalEstimate {
   double cycles = 0;       // at rate zero
   double error = 0;        // half of its 95 % interval, from how the replays scatter around the line; one cycle at least
+  double deviation = 0;    // of `cycles`, by the same
   bool converged = false;  // without the densest rate the line ends within the error
   uint32_t replays = 0;
 };

@@ -6,91 +6,114 @@
 namespace xtrace::trace {
 namespace {
 
-constexpr double most_inserted = 8, step = 0.05;
-constexpr double least_error = 1;   // cycle
+constexpr double least_error = 1;        // cycle
+constexpr double most_added = 16;        // by a clock
+constexpr double seen_at_least = 0.005;  // share of the samples
+constexpr double least_deviation = 0.1;
+constexpr double short_stretch = 200;    // cycles
+
+// A measured value and what is expected of its kind, each as far as it is known.
+double combined(const Scattered& measured, double expected, double spread) {
+  const double a = 1 / std::pow(std::max(measured.deviation, least_deviation), 2), b = 1 / (spread * spread);
+  return (a * measured.cycles + b * expected) / (a + b);
+}
 
 // What a clock adds where nothing is in its way: a cycle or two, by the pipe of the instruction behind it.
-double least_added(const SiteTimes& s) {
+size_t least_added(const SiteTimes& s) {
   size_t least = 0;
-  while (least < s.excess.size() && s.excess[least] == 0) ++least;
-  return static_cast<double>(std::min<size_t>(least, 2));
+  while (least < s.excess.size() && s.excess[least] < seen_at_least) ++least;
+  return least;
 }
 
-// What the first clock adds to the site, on average over its samples.
-double added(const SiteTimes& s, double inserted) {
-  // Of what waits for a scoreboard, only those samples that did not have to.
-  const double most = s.waits ? 2 : std::max(inserted, least_added(s));
-  double sum = 0, seen = 0;
-  for (size_t k = 0; k < s.excess.size(); ++k) {
-    seen += s.excess[k];
-    const auto more = static_cast<double>(k);
-    if (!s.waits || more <= most) sum += s.excess[k] * std::min(more, most);
+// Weighted by how well each is known, and by `expected` as if that had been seen once, to within `spread`.
+struct Mean {
+  double weight, sum, squares = 0;
+  Mean(double expected, double spread) : weight(1 / (spread * spread)), sum(expected / (spread * spread)) {}
+  void add(const Scattered& s, double times) {
+    const double w = times / (0.25 + s.deviation * s.deviation);
+    weight += w;
+    sum += w * s.cycles;
+    squares += w * s.cycles * s.cycles;
   }
-  return s.waits ? sum : sum + std::max(0.0, 1 - seen) * most;
-}
-
-double net(const StretchTimes& s, double inserted) { return std::max(0.0, s.cycles - s.pause - 2 * inserted); }
+  double mean() const { return sum / weight; }
+  double spread() const { return std::sqrt(std::max(0.0, squares / weight - mean() * mean())); }
+};
 
 }  // namespace
 
-double inserted_cycles(std::span<const BlockTimes> blocks) {
-  double best = 1, least = -1;
-  for (double inserted = 1; inserted <= most_inserted; inserted += step) {
-    double misfit = (inserted - 1) * (inserted - 1) / 4;   // where the blocks say little: a cycle, give or take two
-    for (const BlockTimes& b : blocks) {
-      if (!b.body || b.unknown != 0 || b.sites.size() < 3) continue;
-      double sum = 0, variance = b.body->error * b.body->error;
-      for (const SiteTimes& s : b.sites) {
-        sum += s.cycles - added(s, inserted);
-        variance += s.error * s.error;
-      }
-      const double off = sum - net(*b.body, inserted);
-      misfit += b.executions * std::min(9.0, off * off / std::max(variance, 1.0));   // no block drags all others
-    }
-    if (least < 0 || misfit < least) {
-      least = misfit;
-      best = inserted;
-    }
-  }
-  return best;
+AddedCycles::Kind AddedCycles::kind_of(const SiteTimes& site) {
+  if (site.waits) return waits;
+  return least_added(site) >= 2 ? two : one;
 }
 
-BlockIntervals intervals_of(const BlockTimes& b, double inserted) {
+AddedCycles::AddedCycles(std::span<const BlockTimes> blocks, const StretchTimes* kernel) {
+  Mean sites[kinds]{{sites_[waits], 1}, {sites_[one], 1}, {sites_[two], 1}}, move(move_, 1), all(1, 2);
+  for (const BlockTimes& b : blocks) {
+    const double times = std::min(1.0, b.executions);
+    for (const SiteTimes& s : b.sites) {
+      if (!s.added) continue;
+      const Scattered added{std::clamp(s.added->cycles, 0.0, most_added), s.added->deviation};
+      sites[kind_of(s)].add(added, times);
+      if (!s.waits) all.add(added, b.executions);
+    }
+    if (b.body && b.body->added && b.body->cycles < short_stretch) move.add({b.body->added->cycles - b.body->pause, b.body->added->deviation}, times);
+  }
+  if (kernel != nullptr && kernel->added && kernel->cycles < short_stretch) move.add({kernel->added->cycles - kernel->pause, kernel->added->deviation}, 1);
+  for (size_t k = 0; k < kinds; ++k) {
+    sites_[k] = sites[k].mean();
+    spread_[k] = std::clamp(sites[k].spread(), 0.5, 4.0);
+  }
+  move_ = std::max(2.0, move.mean());
+  mean_ = all.mean();
+}
+
+double AddedCycles::of(const SiteTimes& site) const {
+  const Kind kind = kind_of(site);
+  const double added = site.added ? combined(*site.added, sites_[kind], spread_[kind]) : sites_[kind];
+  return std::clamp(added, 0.0, most_added);
+}
+
+double AddedCycles::of(const StretchTimes& stretch, bool short_one) const {
+  const double expected = stretch.pause + move_;
+  if (!stretch.added) return expected;
+  // Records are in the way as well; of a long stretch that comes round again they may even take from its waits.
+  const double spread = short_one ? 8 : std::max(1.0, 0.01 * stretch.cycles);
+  return combined(*stretch.added, expected, spread);
+}
+
+BlockIntervals intervals_of(const BlockTimes& b, const AddedCycles& added) {
   BlockIntervals out;
   double sum = 0, variance = 0;
   for (const SiteTimes& s : b.sites) {
-    // What a clock adds beyond the least is known to half of it.
-    const double doubt = s.waits ? 0 : 0.5 * std::max(0.0, inserted - std::max(1.0, least_added(s)));
-    const Interval i{s.pc, std::max<double>(s.cycles - added(s, inserted), s.stall),
-                     std::max(least_error, std::hypot(s.error, doubt))};
+    const Interval i{s.pc, std::max<double>(s.cycles - added.of(s), s.stall), std::max(least_error, s.error)};
     sum += i.cycles;
     variance += i.error * i.error;
     out.sites.push_back(i);
   }
-  out.together = sum;
+  out.body = sum;
   if (b.body) {
-    const double whole = net(*b.body, inserted);
+    const double whole = std::max(0.0, b.body->cycles - added.of(*b.body, false));
     if (b.unknown == 0 && variance > 0) {
-      // What is lacking or too much is shared out by how well each is known.
-      const double own = b.body->error * b.body->error + inserted * inserted;
-      const double share = (whole - sum) / (variance + own);
+      // What is lacking or too much is shared out by how well each is known. The stretch is believed: a pair's record is in the way of
+      // what follows in the block.
+      const double share = (whole - sum) / variance;
       for (size_t k = 0; k < out.sites.size(); ++k) {
         Interval& i = out.sites[k];
         i.cycles = std::max<double>(i.cycles + share * i.error * i.error, b.sites[k].stall);
       }
-      out.together = 0;
-      for (const Interval& i : out.sites) out.together += i.cycles;
+      out.body = 0;
+      for (const Interval& i : out.sites) out.body += i.cycles;
     } else {
-      out.together = std::max(whole, sum);
+      out.body = std::max(whole, sum);
     }
   }
-  if (b.block && b.body) {
-    out.last = Interval{0, std::max(0.0, b.block->cycles - b.body->cycles - (b.block->pause - b.body->pause)),
-                        std::max(least_error, std::hypot(b.block->error, b.body->error))};
-  } else if (b.block && b.sites.empty() && b.unknown == 0) {
-    out.last = Interval{0, net(*b.block, inserted), std::max(least_error, b.block->error)};
+  if (b.last_site) {
+    const SiteTimes& s = *b.last_site;
+    out.last = Interval{s.pc, std::max<double>(s.cycles - added.of(s), s.stall), std::max(least_error, s.error)};
+  } else if (b.last) {
+    out.last = Interval{0, std::max<double>(b.last->cycles - added.of(*b.last, true), b.last_stall),
+                        std::max(least_error, b.last->error)};
   }
-  if (out.last) out.together += out.last->cycles;
   return out;
 }
 

@@ -52,6 +52,15 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Intervals,
                          testing::Values("saxpy", "transpose_tiled", "reduce_sum", "warp_scan", "collatz"),
                          [](const auto& i) { return std::string(i.param); });
 
+// A record in front of an EXIT that no warp takes as a whole would pass for time of its own.
+TEST(IntervalsOfAll, AnExitThatIsPassedTakesWhatItTakes) {
+  const auto f = intervals("warp_scan", 100'000);
+  ASSERT_TRUE(f) << f.error().to_string();
+  const auto exit = std::find_if(f->rows.begin(), f->rows.end(), [](const diff::IntervalRow& r) { return r.pc == 0x1d0; });
+  ASSERT_NE(exit, f->rows.end());
+  EXPECT_EQ(exit->cycles, 5);   // its stall count
+}
+
 // Where some instructions were asked for there is no sum, and each has its interval.
 TEST(IntervalsOfSome, HaveNoSum) {
   const auto few = intervals("transpose_tiled", 8);

@@ -5,6 +5,7 @@
 #include "diff/report.h"
 #include "tools/xtrace/replay/counting.h"
 #include "tools/xtrace/replay/options.h"
+#include "tools/xtrace/replay/record_bounds.h"
 #include "tools/xtrace/replay/trace_run.h"
 #include "trace/aggregate.h"
 
@@ -12,9 +13,10 @@ namespace xtrace::cli {
 
 struct IntervalRequest {
   std::vector<uint32_t> sites;   // to be measured
-  bool all = false;              // they are all executed instructions, in all CTAs
+  bool all;                      // they are all executed instructions, in all CTAs
   Sample sample;
-  uint32_t one_in = 1;           // of the table
+  uint32_t one_in;               // of the table
+  const RecordBounds& bounds;
 };
 
 // `table`: what pairs measured, once, at each site. The buffer has room for the records of any site.

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/progress.h"
+#include "instrument/cubin/extract.h"
 #include "tools/xtrace/replay/interval_run.h"
 #include "tools/xtrace/replay/measurement.h"
 
@@ -38,6 +39,33 @@ SiteList executed_sites(const LaunchContext& c, const Counts& counts, uint32_t l
   return spread;
 }
 
+// Libraries come as cubins of megabytes, of which each site would copy and load all. Cut out of them the kernel is the same, at the
+// same offsets, with the same variables; nothing where it can not be.
+struct CutOut {
+  Bytes cubin;
+  instrument::Splicer splicer;
+};
+std::optional<CutOut> cut_out(const replay::LaunchImage& launch) {
+  constexpr size_t large_code = 256 << 10;
+  if (launch.code.size() < large_code) return std::nullopt;
+  const bundle::LaunchRecord& r = launch.record;
+  auto cut = cubin::extract_function(launch.code, r.kernel, cubin::Variables::all);
+  if (!cut || cut->cubin.size() > launch.code.size() / 2) return std::nullopt;
+  auto splicer = instrument::Splicer::create(cut->cubin, r.kernel, {r.grid, r.block, r.cluster, r.dynamic_shared_bytes});
+  if (!splicer) return std::nullopt;
+  return CutOut{std::move(cut->cubin), std::move(*splicer)};
+}
+
+// Whether the launch gives the same on that code. False also where it does not load.
+bool works(LaunchContext& c, ByteView code) {
+  const auto same = with_module(c.backend, code, [&](replay::ModuleHandle module) -> Result<bool> {
+    XT_TRY_STATUS(run_restored(c.backend, module));
+    XT_TRY(const auto mismatches, replay::compare_outputs(c.backend, c.launch, module, c.reference));
+    return mismatches.empty();
+  });
+  return same && *same;
+}
+
 // Records of the busiest block, as written by a pair or by both ends of an edge, decide whether CTAs must be sampled.
 uint32_t sampling_for(const Counts& counts, Sample sample) {
   uint64_t most = 0;
@@ -60,7 +88,8 @@ class Rotation {
  public:
   Rotation(LaunchContext& c, const Counts& counts, const ReplayOptions& options, const replay::Resources& clean,
            TraceBuffer& buffer, const Sample& sample, PairRotation& out)
-      : c_(c), counts_(counts), options_(options), clean_(clean), buffer_(buffer), sample_(sample), out_(out) {}
+      : c_(c), counts_(counts), options_(options), clean_(clean), buffer_(buffer), sample_(sample), out_(out),
+        bounds_(c.splicer.blocks(), counts) {}
 
   struct Rate {
     uint32_t one_in, seed;
@@ -78,11 +107,11 @@ class Rotation {
     out_.sites += &times == &out_.times;
     return with_module(c_.backend, spliced->cubin, [&](replay::ModuleHandle module) -> Status {
       XT_TRY(const replay::Resources probed, c_.backend.resources(module));
-      XT_TRY_STATUS(buffer_.clear());
+      XT_TRY_STATUS(clear(spliced->map.layout));
       XT_TRY_STATUS(run_restored(c_.backend, module));
       if (options_.compare) XT_TRY_STATUS(compare_now(c_, module, out_.semantics));
       if (c_.backend.info().measures_time) {   // the first launch of a module finds no cache that holds its code
-        XT_TRY_STATUS(buffer_.clear());
+        XT_TRY_STATUS(clear(spliced->map.layout));
         XT_TRY_STATUS(run_restored(c_.backend, module));
       }
       XT_TRY_STATUS(decode(*spliced, pc, times));
@@ -96,7 +125,7 @@ class Rotation {
 
   // Some sites, spread evenly.
   Status estimate(const std::vector<uint32_t>& pcs) {
-    IntervalRequest request{{}, false, sample_, out_.one_in};
+    IntervalRequest request{{}, false, sample_, out_.one_in, bounds_};
     const size_t wanted = std::min<size_t>(options_.interval_sites, pcs.size());
     for (size_t k = 0; k < wanted; ++k) request.sites.push_back(pcs[k * pcs.size() / wanted]);
     request.all = wanted == pcs.size() && out_.sites_left_out == 0 && !options_.at && out_.one_in == 1 && sample_.select.empty();
@@ -135,24 +164,32 @@ class Rotation {
   Result<instrument::Spliced> splice(uint32_t pc, const Rate& rate) {
     return c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pc}}, rate.one_in, rate.seed, counts_.full(), {},
                               instrument::ProbeKind::mem, sample_.select},
-                             buffer_.layout());
+                             bounds_.layout(buffer_.layout(), instrument::Around::instruction, pc));
+  }
+  Status clear(const wire::SlotLayout& slots) {
+    return slots.slot_bytes < buffer_.layout().slot_bytes ? buffer_.clear(slots) : buffer_.clear();
   }
 
   Status decode(const instrument::Spliced& spliced, uint32_t pc, trace::GradedTimes& times) {
     XT_TRY(const trace::RecordView view, buffer_.view(spliced.map));
     uint64_t begun = 0, with_other_count = 0;
+    uint32_t most = 0;
     trace::DecodeOptions options{view.table, false, {}};
     XT_TRY(const trace::DecodeSummary summary,
            trace::decode(view.map, trace::TraceKind::pair, view.headers, view.read, options,
                          [&](const trace::WarpTrace& t) -> Status {
                            times.add(spliced.map, t);
-                           for (wire::RecordKind k : t.kind) begun += k != wire::RecordKind::edge_end;
+                           uint32_t own = 0;
+                           for (wire::RecordKind k : t.kind) own += k != wire::RecordKind::edge_end;
+                           begun += own;
+                           most = std::max(most, own);
                            return {};
                          }));
     site_bytes_ = view.stored_bytes != 0 ? view.stored_bytes : summary.bytes_written;
     out_.records += summary.records;
     out_.bytes += site_bytes_;
     out_.losses.merge(summary.losses);
+    if (spliced.map.layout.one_in == 1 && sample_.select.empty()) bounds_.saw(pc, most);
     // Every execution of the instruction must have left its record: the block's own counter says how many.
     if (spliced.map.layout.one_in == 1 && sample_.select.empty() && counts_.stable) {
       for (size_t b = 0; b < c_.splicer.blocks().size(); ++b) {
@@ -178,6 +215,7 @@ class Rotation {
   const Sample& sample_;
   PairRotation& out_;
   uint64_t site_bytes_ = 0;
+  RecordBounds bounds_;
 };
 
 }  // namespace
@@ -197,7 +235,10 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
   const uint32_t largest = c.splicer.largest_record(instrument::ProbeKind::pair);
   if (!counts.stable) bytes = room_for_more(std::move(bytes), largest);
   XT_TRY(const auto buffer, TraceBuffer::create(c.backend, bytes, largest, !counts.stable, {.headless = counts.stable}));
-  Rotation rotation(c, counts, options, clean, *buffer, sample, out);
+  std::optional<CutOut> cut = cut_out(c.launch);
+  if (cut && !works(c, cut->cubin)) cut.reset();
+  LaunchContext spliced{c.backend, c.launch, cut ? cut->splicer : c.splicer, c.reference, c.warps, c.warps_per_cta};
+  Rotation rotation(spliced, counts, options, clean, *buffer, sample, out);
   Progress progress("pair sites", sites.pcs.size(), !options.quiet);
   for (uint32_t pc : sites.pcs) {
     XT_TRY_STATUS(rotation.measure(pc));
@@ -207,7 +248,7 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
     XT_TRY_STATUS(rotation.estimate(sites.pcs));
   }
   add_clean_facts(c, out.semantics);
-  out.semantics.lost = out.losses.count(trace::LossSeverity::lost);
+  out.semantics.lost = out.losses.count(trace::LossSeverity::lost) + out.intervals.records_lost;
   out.semantics.distrusted = out.losses.count(trace::LossSeverity::distrust);
   if (options.compare && c.backend.info().measures_time)
     XT_TRY_STATUS(rotation.time(sites.pcs, processes));

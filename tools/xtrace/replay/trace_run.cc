@@ -14,6 +14,7 @@ constexpr uint32_t largest_slot = 1u << 30;        // of one warp
 constexpr uint64_t left_free = 1ull << 30;         // device memory that trace buffers never take
 constexpr uint64_t read_whole = 4ull << 30;        // host memory for a buffer
 constexpr uint64_t read_ahead = 64ull << 20;       // for larger ones, at a time
+constexpr uint64_t read_through = 64ull << 10;     // between slots that are wanted: another copy takes as long
 
 trace::TraceKind trace_kind(instrument::ProbeKind probe) {
   switch (probe) {
@@ -140,26 +141,51 @@ Status TraceBuffer::clear() {
   return backend_.fill(DevPtr{l.slots}, buffer_.value + plan_.total_bytes - l.slots, 0);
 }
 
+Status TraceBuffer::clear(const wire::SlotLayout& smaller) {
+  XT_CHECK(plan_.layout.headers == 0 && smaller.table == 0 && smaller.slots == plan_.layout.slots &&
+               smaller.slots + uint64_t{smaller.warps} * smaller.slot_bytes <= buffer_.value + plan_.total_bytes,
+           "plain slots of one size in the place of the buffer's own");
+  ahead_.clear();
+  return backend_.fill(DevPtr{smaller.slots}, uint64_t{smaller.warps} * smaller.slot_bytes, 0);
+}
+
+Result<std::vector<TraceBuffer::Slots>> TraceBuffer::read_slots(const wire::SlotLayout& smaller) {
+  std::vector<Slots> all;
+  const uint64_t size = smaller.slot_bytes;
+  for (uint32_t w = 0; w < smaller.warps; ++w) {
+    if (!smaller.is_sampled(w)) continue;
+    if (all.empty() || (w - all.back().first_warp - all.back().warps) * size > read_through) all.push_back({w, 0, {}});
+    all.back().warps = w + 1 - all.back().first_warp;
+  }
+  for (Slots& s : all) {
+    XT_TRY(s.bytes, backend_.read(DevPtr{smaller.slots + s.first_warp * size}, s.warps * size));
+  }
+  return all;
+}
+
 Result<trace::RecordView> TraceBuffer::view(const wire::AddressMap& map) {
   ahead_.clear();
-  if (plan_.layout.headers == 0) return trace::view_plain_slots(map, reader(), plan_.entries);
+  if (plan_.layout.headers == 0) return trace::view_plain_slots(map, reader(map.layout), plan_.entries);
   XT_TRY(Bytes headers,
          backend_.read(DevPtr{plan_.layout.headers}, uint64_t{plan_.layout.warps} * sizeof(wire::WarpHeader)));
   return trace::RecordView{map, std::move(headers), plan_.entries, reader(), 0, 0};
 }
 
-trace::DeviceReader TraceBuffer::reader() {
-  return [this](uint64_t address, uint64_t bytes) -> Result<ByteView> {
-    const uint64_t end = buffer_.value + plan_.total_bytes;
+trace::DeviceReader TraceBuffer::reader() { return reader(plan_.layout); }
+
+trace::DeviceReader TraceBuffer::reader(const wire::SlotLayout& slots) {
+  const bool smaller = slots.slot_bytes < plan_.layout.slot_bytes;
+  const uint64_t end = smaller ? slots.slots + uint64_t{slots.warps} * slots.slot_bytes : buffer_.value + plan_.total_bytes;
+  return [this, end](uint64_t address, uint64_t bytes) -> Result<ByteView> {
     const bool inside = address >= ahead_at_ && address + bytes <= ahead_at_ + ahead_.size();
     if (!inside) {
       if (address < buffer_.value || address > end || bytes > end - address)
         return internal("records outside the trace buffer: {} bytes at {:#x}", bytes, address);
       // Slots of a table lie in any order: a buffer that fits is read whole.
-      const bool whole = plan_.total_bytes <= read_whole;
+      const bool whole = end - buffer_.value <= read_whole;
       ahead_at_ = whole ? buffer_.value : address;
       XT_TRY(ahead_, backend_.read(DevPtr{ahead_at_},
-                                   whole ? plan_.total_bytes : std::min(std::max(bytes, read_ahead), end - address)));
+                                   whole ? end - buffer_.value : std::min(std::max(bytes, read_ahead), end - address)));
     }
     return ByteView(ahead_).subspan(address - ahead_at_, bytes);
   };

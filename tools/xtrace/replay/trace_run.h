@@ -32,11 +32,21 @@ class TraceBuffer {
   // The records that code with this map wrote, for decode(). Valid while the buffer is, until the next clear().
   Result<trace::RecordView> view(const wire::AddressMap& map);
   trace::DeviceReader reader();               // reads ahead in large pieces
+
+  // Other plain slots in the place of this buffer's own: of one size, and no larger.
+  Status clear(const wire::SlotLayout& smaller);
+  struct Slots {
+    uint32_t first_warp = 0, warps = 0;
+    Bytes bytes;                              // slot after slot
+  };
+  // Those of sampled warps, with some of others between them.
+  Result<std::vector<Slots>> read_slots(const wire::SlotLayout& smaller);
   std::span<const wire::SlotEntry> entries() const { return plan_.entries; }
   BufferImage image() const;
 
  private:
   explicit TraceBuffer(replay::Backend& backend) : backend_(backend) {}
+  trace::DeviceReader reader(const wire::SlotLayout& slots);
   replay::Backend& backend_;
   instrument::SlotPlan plan_;
   DevPtr buffer_;
