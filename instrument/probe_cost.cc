@@ -34,7 +34,7 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, bool column) {
 
 }  // namespace
 
-Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, std::span<const uint64_t> executions, uint64_t warps) {
+Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, std::span<const uint64_t> executions, LaunchWarps warps) {
   XT_TRY(const cubin::Image image, cubin::Image::parse(spliced.cubin));
   XT_TRY(const cubin::KernelInfo info, cubin::kernel_info(image, kernel));
   XT_TRY(const sass::Arch* arch, sass::find_arch(image.sm()));
@@ -72,15 +72,19 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
     sum.warp_cycles += n * c.warp_cycles;
     return {};
   };
-  // Inserted words belong to the original that follows them. The prologue, in front of the first, runs once a warp. The first copy
-  // ends where the originals begin anew.
-  uint32_t last = 0;
+  // Inserted words belong to the original that follows them. In front of the prologue, which runs once in a traced warp, stands the
+  // untouched copy, if any.
+  const uint32_t prologue = spliced.claims.prologue_first, first = prologue + spliced.claims.prologue_words;
   size_t word = 0;
-  for (; word < spliced.claims.prologue_words; ++word) XT_TRY_STATUS(add(word, 0, warps));
+  for (size_t next = 0; next < prologue; ++next) {
+    if (origin[next] == wire::AddressMap::inserted) continue;
+    for (; word < next; ++word) XT_TRY_STATUS(add(word, 0, warps.all));
+    ++word;
+  }
+  sum.decision_slots = sum.issue_slots;
+  for (word = prologue; word < first; ++word) XT_TRY_STATUS(add(word, 0, warps.traced));
   for (size_t next = word; next < origin.size(); ++next) {
     if (origin[next] == wire::AddressMap::inserted) continue;
-    if (origin[next] < last) break;
-    last = origin[next];
     const size_t original = origin[next] / sass::inst_bytes;
     const uint64_t n = original < times.size() ? times[original] : 0;
     const uint32_t block = original < block_of.size() ? block_of[original] : 0;

@@ -13,12 +13,15 @@ struct ProbeCost {
   uint64_t issue_slots = 0;    // of a warp: one an instruction, two for a clock of 64 bits
   uint64_t store_cycles = 0;   // of an SM: one a store and one for each register it hands over; one for 32 words in a line
   uint64_t stored_bytes = 0;
-  uint64_t kernel_slots = 0;   // issue slots of the kernel's own instructions
+  uint64_t kernel_slots = 0;   // issue slots of the kernel's own instructions, in traced warps
+  uint64_t decision_slots = 0; // of issue_slots: what decides whether a warp is traced, in all warps
   uint64_t warp_cycles = 0;    // of a warp: stall counts, which delay what stands behind, unless it would wait anyway
 };
 
-// Of a launch in which each block was executed `executions[b]` times by a warp and `warps` warps ran the prologue; of the
-// instrumented copy alone.
-Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, std::span<const uint64_t> executions, uint64_t warps);
+// Of a launch of so many warps, of which `traced` are, with `executions[b]` executions of each block by a traced warp.
+struct LaunchWarps {
+  uint64_t all = 0, traced = 0;
+};
+Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, std::span<const uint64_t> executions, LaunchWarps warps);
 
 }  // namespace xtrace::instrument

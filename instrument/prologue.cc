@@ -66,23 +66,19 @@ sass::RawInst store_head(enc::VectorAddress address, Gpr data) {
   return with_record_policy(enc::stg(address, data, Size::b64));
 }
 
-// Registers of the classic prologue.
-constexpr Gpr tid{0}, cta{1}, r2{2}, r3{3}, r4{4}, r5{5}, r6{6}, r7{7};
 constexpr Schedule when_read(unsigned stall) { return {.stall = stall, .wait_mask = 1u << sb_values}; }
 
 class Classic {
  public:
   Classic(const sass::Arch& arch, const LaunchShape& shape, const Plan& plan, const wire::SlotLayout& layout,
-          const std::optional<LaneGroups>& groups, const LaneRegisters& lanes, const UniformPlan& ur)
-      : arch_(arch), shape_(shape), plan_(plan), layout_(layout), groups_(groups), lanes_(lanes), ur_(ur) {}
+          const std::optional<LaneGroups>& groups, const LaneRegisters& lanes, const UniformPlan& ur, Gpr first)
+      : arch_(arch), shape_(shape), plan_(plan), layout_(layout), groups_(groups), lanes_(lanes), ur_(ur), tid(first) {}
 
   Prologue build() {
     read_coordinates(shape_.block, enc::sr_tid_x, tid, r2, r3);
     read_coordinates(shape_.grid, enc::sr_ctaid_x, cta, r6, r7);
     linearise(shape_.block, tid, r2, r3);
     linearise(shape_.grid, cta, r6, r7);
-    if (plan_.one_in > 1) sample();
-    select();
     if (groups_) {
       put(seq_, enc::nop(), when_read(1));
       set_lane_groups(seq_, *groups_, tid, r2, r3);
@@ -110,42 +106,6 @@ class Classic {
   void linearise(const Dim3& extent, Gpr to, Gpr y, Gpr z) {
     if (extent.z > 1) put(seq_, enc::imad_imm(y, z, extent.y, y), when_read(vector_to_vector));
     if (extent.y > 1 || extent.z > 1) put(seq_, enc::imad_imm(to, y, extent.x, to), when_read(vector_to_vector));
-  }
-
-  void sample() {   // wire::cta_is_sampled
-    const auto threshold = static_cast<uint32_t>(0x100000000ull / plan_.one_in);
-    put(seq_, enc::mov_imm(r2, plan_.seed), after(vector_to_vector));
-    put(seq_, enc::imad_imm(r2, cta, wire::sample_multiplier, r2), when_read(vector_to_vector));
-    put(seq_, enc::isetp_imm(Pred{0}, enc::Compare::ge, false, r2, threshold), after(predicate_to_guard));
-    leave();
-  }
-  void leave() {   // to the untouched copy, where P0 holds
-    out_.branches_to_copy.push_back(seq_.size());
-    put(seq_, enc::with_guard(enc::bra(0, 0), Pred{0}), after(5));
-  }
-
-  // wire::Selection
-  void select() {
-    const wire::Selection& s = plan_.select;
-    if (!s.ctas.empty()) keep(s.ctas, cta);
-    if (!s.warps.empty()) {
-      put(seq_, enc::shf_r_u32_hi_imm(r4, tid, 5), when_read(vector_to_vector));
-      keep(s.warps, r4);
-    }
-    if (!s.sms.empty()) {
-      put(seq_, enc::s2r(r4, enc::sr_virtualsmid), loads());
-      keep(s.sms, r4);
-    }
-  }
-  void keep(const std::vector<wire::Selection::Range>& ranges, Gpr number) {
-    put(seq_, enc::mov_imm(r2, 0));
-    for (const wire::Selection::Range& r : ranges) {
-      put(seq_, enc::iadd3_imm(r3, number, 0u - r.first, enc::RZ), when_read(vector_to_vector));
-      put(seq_, enc::isetp_imm(Pred{0}, enc::Compare::le, false, r3, r.last - r.first), after(predicate_to_guard));
-      put(seq_, enc::with_guard(enc::mov_imm(r2, 1), Pred{0}), after(vector_to_vector));
-    }
-    put(seq_, enc::isetp_imm(Pred{0}, enc::Compare::eq, false, r2, 0), after(predicate_to_guard));
-    leave();
   }
 
   uint32_t per_cta() const { return warps_per_cta(shape_); }
@@ -244,6 +204,7 @@ class Classic {
   const std::optional<LaneGroups>& groups_;
   const LaneRegisters& lanes_;
   const UniformPlan& ur_;
+  const Gpr tid, cta = next(tid), r2 = next(cta), r3 = next(r2), r4 = next(r3), r5 = next(r4), r6 = next(r5), r7 = next(r6);
   Prologue out_;
   Sequence& seq_ = out_.words;
 };
@@ -356,6 +317,11 @@ class Light {
   unsigned taken_ = 0;   // registers of [1,2,5,4] that held further coordinates
 };
 
+Registers eight_from(Gpr first) {
+  Registers r;
+  for (size_t k = 0; k < r.size(); ++k) r[k] = {static_cast<uint8_t>(first.index + k)};
+  return r;
+}
 Registers registers_of(const Holder& a, const Holder& b) {
   return {a.r(0), a.r(1), a.r(2), a.r(3), b.r(0), b.r(1), b.r(2), b.r(3)};
 }
@@ -398,7 +364,7 @@ std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, cons
 }
 
 bool has_light_prologue(const Plan& plan, const wire::SlotLayout& layout) {
-  if (plan.probe == ProbeKind::count || plan.samples() || layout.wraps || layout.table != 0) return false;
+  if (plan.probe == ProbeKind::count || layout.wraps || layout.table != 0) return false;
   const uint64_t end = layout.slots + uint64_t{layout.warps} * layout.slot_bytes - 1;
   return layout.slots >> 32 == end >> 32;   // one high word for all
 }
@@ -410,7 +376,7 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
                         const std::optional<HeldHead>& held, const LaneRegisters& lanes,
                         const Insertions& insertions, Scratch& scratch) {
   if (!has_light_prologue(plan, layout)) {
-    Prologue classic = Classic(*code.arch, shape, plan, layout, groups, lanes, scratch.uniform()).build();
+    Prologue classic = Classic(*code.arch, shape, plan, layout, groups, lanes, scratch.uniform(), scratch.prologue()).build();
     classic.settle = groups ? predicate_to_guard : 0;
     return classic;
   }
@@ -438,7 +404,7 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
     }
   }
   Light light(*code.arch, shape, layout, groups, lanes, scratch,
-              {Gpr{0}, Gpr{1}, Gpr{2}, Gpr{3}, Gpr{4}, Gpr{5}, Gpr{6}, Gpr{7}}, nullptr);
+              eight_from(scratch.prologue()), nullptr);
   out.words = light.start();
   const Sequence rest = light.finish();
   out.words.insert(out.words.end(), rest.begin(), rest.end());

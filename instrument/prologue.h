@@ -1,4 +1,5 @@
-// The code in front of a spliced kernel: which CTA and warp is this, is it sampled, where is its slot.
+// The code in front of a spliced kernel: which CTA and warp is this, where is its slot. Who is traced is decided before
+// (decision.h).
 #pragma once
 
 #include "instrument/instrument.h"
@@ -13,8 +14,6 @@ namespace xtrace::instrument {
 // of the entry block.
 struct Prologue {
   Sequence words;
-  // Indices in `words` of the branches to the untouched copy (their targets are set once the layout is known).
-  std::vector<size_t> branches_to_copy;
   Sequence rest;
   InstIndex rest_at = 0;
   // Cycles that must pass between the end of `rest` (or of `words`, when it is empty) and the first record, or the first
@@ -33,7 +32,7 @@ struct HeldHead {
 // R2UR, and what its result needs beyond the stall: where it has variable latency, a wait for it on scoreboard `sb`.
 void to_uniform(const sass::Arch& arch, Sequence& seq, sass::enc::Ureg to, sass::enc::Gpr from, unsigned stall, uint8_t sb);
 
-// Plain slots of one size inside one 4 GiB window, all CTAs traced: few instructions, and they can be spread.
+// Plain slots of one size inside one 4 GiB window: few instructions, and they can be spread.
 bool has_light_prologue(const Plan& plan, const wire::SlotLayout& layout);
 
 // Where the kernel waits for a result anyway, in [from, to] of one block: what stands in front of it costs little.
@@ -55,8 +54,7 @@ struct LaneRegisters {
 };
 
 // `insertions` are the probe's: the rest of a light prologue stands in front of all of them. `groups`: the lane groups that
-// the probe uses, if it does. `lanes`: to be set. Takes registers from `scratch`, or R0..R7 in front of
-// the kernel, where nothing is live.
+// the probe uses, if it does. `lanes`: to be set. Takes registers from `scratch`.
 // Classic prologues end drained: no scoreboard is left outstanding.
 Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShape& shape, const Plan& plan,
                         const wire::SlotLayout& layout, const std::optional<LaneGroups>& groups,

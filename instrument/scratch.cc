@@ -8,7 +8,7 @@
 namespace xtrace::instrument {
 namespace {
 
-constexpr uint32_t prologue_registers = 8;   // R0..R7
+constexpr uint32_t registers_of_prologue = 8;   // R0..R7, mostly
 
 // Uniform registers from the top down: compilers hand them out from the bottom.
 Result<UniformPlan> plan_uniform(const Code& code, const Liveness& liveness) {
@@ -85,7 +85,7 @@ std::optional<LaneGroups> plan_lane_groups(sass::PredSet free) {
 }  // namespace
 
 Result<Scratch> Scratch::plan(const Code& code, const cubin::KernelInfo& info, const Blocks& blocks,
-                              const Liveness& liveness, const LaunchShape& shape) {
+                              const Liveness& liveness, const LaunchShape& shape, const sass::RegSet& unsettled) {
   Scratch s;
   s.code_ = &code;
   s.liveness_ = &liveness;
@@ -108,7 +108,10 @@ Result<Scratch> Scratch::plan(const Code& code, const cubin::KernelInfo& info, c
   s.launch_count_ = std::min(cap, launchable_register_count(code.arch->sm, shape));
   s.free_count_ = std::min(cap, free_register_count(code.arch->sm, shape, info.register_count, info.shared_bytes));
   if (keeps_count) s.launch_count_ = s.free_count_ = s.own_count_;
-  constexpr uint32_t prologue = prologue_registers + reserved_registers;
+  constexpr uint32_t alignment = 4;
+  for (uint32_t r = 0; r < s.prologue_first_ + registers_of_prologue; ++r)
+    if (unsettled.test(r)) s.prologue_first_ = static_cast<uint32_t>(align_up(r + 1, alignment));
+  const uint32_t prologue = s.prologue_first_ + registers_of_prologue + reserved_registers;
   if (s.count_ < prologue) {
     if (s.launch_count_ < prologue)
       return unsupported("kernel {} can not hold the {} registers of the prologue", code.kernel, prologue);
@@ -238,7 +241,7 @@ Result<Holder> Scratch::holder(InstIndex from, InstIndex to, std::initializer_li
 // An odd one where there is room: pairs stay whole. Never one of those that the prologue works with.
 std::optional<sass::enc::Gpr> Scratch::reserve() {
   const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
-  const uint32_t first = std::max(own, prologue_registers);
+  const uint32_t first = std::max(own, prologue_first_ + registers_of_prologue);
   for (uint32_t start : {first | 1, (first + 1) & ~1u})
     for (uint32_t r = start; r + 1 + reserved_registers <= free_count_; r += 2) {
       if (reserved_.test(r)) continue;
@@ -253,7 +256,7 @@ std::optional<sass::enc::Gpr> Scratch::reserve() {
 std::optional<LaneMasks> Scratch::reserve_masks() {
   constexpr uint32_t masks = 3, below = 12;   // three quads
   const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
-  const uint32_t first = std::max(own, prologue_registers);
+  const uint32_t first = std::max(own, prologue_first_ + registers_of_prologue);
   if (first + masks + reserved_registers > free_count_) return std::nullopt;
   for (uint32_t r = std::min(free_count_ - reserved_registers - masks, first + below); r >= first; --r) {
     if (reserved_.test(r) || reserved_.test(r + 1) || reserved_.test(r + 2)) continue;

@@ -63,9 +63,9 @@ struct Holder {
 
 class Scratch {
  public:
-  // Refuses (unsupported) when no uniform registers or no scoreboard are left.
+  // Refuses (unsupported) when no uniform registers or no scoreboard are left. The prologue may not touch registers in `unsettled`.
   static Result<Scratch> plan(const Code& code, const cubin::KernelInfo& info, const Blocks& blocks,
-                              const Liveness& liveness, const LaunchShape& shape);
+                              const Liveness& liveness, const LaunchShape& shape, const sass::RegSet& unsettled = {});
 
   const UniformPlan& uniform() const { return uniform_; }
   // Uniform registers beside those, a few at most, which nobody holds anything in.
@@ -96,6 +96,8 @@ class Scratch {
   // A predicate that may hold a value at every such point; nothing when there is none.
   std::optional<sass::enc::Pred> predicate(InstIndex from, InstIndex to) const;
 
+  // The first of eight registers in a row for the prologue.
+  sass::enc::Gpr prologue() const { return {static_cast<uint8_t>(prologue_first_)}; }
   uint32_t register_count() const { return count_; }   // EIATTR_REGCOUNT for what was handed out so far
   uint32_t fresh_registers() const { return fresh_used_; }
 
@@ -113,6 +115,7 @@ class Scratch {
   std::optional<LaneGroups> lane_groups_;
   uint8_t scoreboard_[2] = {0, 0};
   uint8_t shared_scoreboards_ = 0;
+  uint32_t prologue_first_ = 0;
   uint32_t own_count_ = 0, count_ = 0, free_count_ = 0, launch_count_ = 0;
   uint32_t fresh_used_ = 0;
   sass::RegSet reserved_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "instrument/decision.h"
 #include "instrument/instrument.h"
 #include "instrument/occupancy.h"
 #include "instrument/points.h"
@@ -19,9 +20,12 @@ namespace {
 
 constexpr uint32_t text_alignment = 128;   // sections of code are whole multiples [vendor code: 9,260 of 9,260]
 
+constexpr unsigned longest_result = 15;    // cycles, of an instruction that sets no scoreboard, matrices apart (sass.md 5.1)
+
 struct Layout {
   std::vector<sass::RawInst> words;
-  std::vector<Body> bodies;              // [0] instrumented, [1] untouched copy when CTAs are sampled
+  std::vector<Body> bodies;              // [0] instrumented, [1] when CTAs are sampled the untouched copy, which stands in front
+  uint32_t prologue_first = 0;           // word
   uint32_t bytes() const { return static_cast<uint32_t>(words.size()) * sass::inst_bytes; }
 };
 
@@ -94,25 +98,35 @@ Status write_metadata(cubin::Image& image, const cubin::KernelInfo& info, const 
   return cubin::set_register_count(image, info, report.new_registers);
 }
 
-Result<Layout> build(const Code& code, const Insertions& insertions, Prologue prologue,
+// Warps that are not traced run through the untouched copy in order; the other one lies behind it.
+Result<Layout> build(const Code& code, const Insertions& insertions, Prologue prologue, std::optional<Decision> decision,
                      const std::vector<std::vector<uint32_t>>& tables) {
+  const auto bytes = [](const Sequence& seq) { return static_cast<uint32_t>(seq.size()) * sass::inst_bytes; };
   Layout layout;
-  const auto prologue_bytes = static_cast<uint32_t>(prologue.words.size()) * sass::inst_bytes;
-  XT_TRY(Body instrumented, lay_out(code, insertions, prologue_bytes, tables[0]));
-  layout.bodies.push_back(std::move(instrumented));
-  if (!prologue.branches_to_copy.empty()) {
-    const auto base = static_cast<uint32_t>(align_up(prologue_bytes + layout.bodies[0].bytes(), text_alignment));
-    XT_TRY(Body untouched, lay_out(code, Insertions(code.insts.size()), base, tables[1]));
-    layout.bodies.push_back(std::move(untouched));
-    for (size_t branch : prologue.branches_to_copy)
-      XT_TRY_STATUS(sass::set_target(*code.arch, prologue.words[branch], static_cast<uint32_t>(branch) * sass::inst_bytes, base));
+  std::optional<Body> untouched;
+  uint32_t traced = 0;
+  if (decision) {
+    const uint32_t base = bytes(decision->front);
+    XT_TRY(untouched, lay_out(code, decision->insertions, base, tables[1]));
+    traced = static_cast<uint32_t>(align_up(base + untouched->bytes(), text_alignment));
+    const auto set_target = [&](sass::RawInst& w, uint32_t pc) { return sass::set_target(*code.arch, w, pc, traced); };
+    if (decision->branch) {
+      const uint32_t pc = untouched->inst[*decision->branch] - sass::inst_bytes;
+      XT_TRY_STATUS(set_target(untouched->words[(pc - base) / sass::inst_bytes], pc));
+    } else {
+      XT_TRY_STATUS(set_target(decision->front.back(), base - sass::inst_bytes));
+    }
+    layout.words = std::move(decision->front);
+    layout.words.insert(layout.words.end(), untouched->words.begin(), untouched->words.end());
+    layout.words.resize(traced / sass::inst_bytes, sass::enc::nop());
   }
-  layout.words = std::move(prologue.words);
-  for (const Body& b : layout.bodies) {
-    layout.words.resize(b.base / sass::inst_bytes, sass::enc::nop());
-    layout.words.insert(layout.words.end(), b.words.begin(), b.words.end());
-  }
+  layout.prologue_first = traced / sass::inst_bytes;
+  XT_TRY(Body instrumented, lay_out(code, insertions, traced + bytes(prologue.words), tables[0]));
+  layout.words.insert(layout.words.end(), prologue.words.begin(), prologue.words.end());
+  layout.words.insert(layout.words.end(), instrumented.words.begin(), instrumented.words.end());
   layout.words.resize(align_up(layout.bytes(), text_alignment) / sass::inst_bytes, sass::enc::nop());
+  layout.bodies.push_back(std::move(instrumented));
+  if (untouched) layout.bodies.push_back(std::move(*untouched));
   return layout;
 }
 
@@ -169,8 +183,8 @@ void to_arch(const sass::Arch& arch, Insertions& insertions, Sequence& entry) {
 }
 
 SpliceClaims claims_of(const Code& code, const Insertions& insertions, const wire::AddressMap& map,
-                       uint32_t prologue_words) {
-  SpliceClaims claims{map.original_of_new, prologue_words, {}};
+                       uint32_t prologue_first, uint32_t prologue_words) {
+  SpliceClaims claims{map.original_of_new, prologue_first, prologue_words, {}};
   for (InstIndex i = 0; i < code.insts.size(); ++i)
     if (!insertions.after[i].empty())
       claims.words_behind[code.pc(i)] = static_cast<uint32_t>(insertions.after[i].size());
@@ -229,7 +243,7 @@ struct Splicer::Impl {
     return {shape, s.places_, s.counted_->lanes, *s.asked_, s.counted_->whole, s.counted_->lines, s.sites_};
   }
   Spliced original() const;
-  Status put_together(const Insertions& insertions, Prologue prologue, size_t bodies, Spliced& out) const;
+  Status put_together(const Insertions& insertions, Prologue prologue, std::optional<Decision> decision, Spliced& out) const;
 };
 
 // Map and report of the input, without its bytes.
@@ -241,14 +255,16 @@ Spliced Splicer::Impl::original() const {
   return out;
 }
 
-// Code with insertions, behind a prologue: cubin, map, claims, and the sizes in the report.
-Status Splicer::Impl::put_together(const Insertions& insertions, Prologue prologue, size_t bodies, Spliced& out) const {
+// Code with insertions, behind a prologue, for those warps that the decision sends there (without one, all): cubin, map, claims, and
+// the sizes in the report.
+Status Splicer::Impl::put_together(const Insertions& insertions, Prologue prologue, std::optional<Decision> decision,
+                                   Spliced& out) const {
   cubin::Image edited = image;
   const auto bank = info.constant_sections.find(2);
   const auto bank_bytes =
       bank == info.constant_sections.end() ? 0 : static_cast<uint32_t>(edited.sections()[bank->second].data.size());
-  const auto tables = reserve_tables(code, bank_bytes, bodies);
-  XT_TRY(const Layout spliced, build(code, insertions, std::move(prologue), tables));
+  const auto tables = reserve_tables(code, bank_bytes, decision ? 2 : 1);
+  XT_TRY(const Layout spliced, build(code, insertions, std::move(prologue), std::move(decision), tables));
   out.report.new_code_bytes = spliced.bytes();
   for (const Sequence& s : insertions.before) out.report.sites += !s.empty();
   for (const Sequence& s : insertions.after) out.report.sites += !s.empty();
@@ -262,7 +278,8 @@ Status Splicer::Impl::put_together(const Insertions& insertions, Prologue prolog
   out.map.original_of_new.assign(spliced.words.size(), wire::AddressMap::inserted);
   for (const Body& b : spliced.bodies)
     std::copy(b.original.begin(), b.original.end(), out.map.original_of_new.begin() + b.base / sass::inst_bytes);
-  out.claims = claims_of(code, insertions, out.map, spliced.bodies[0].base / sass::inst_bytes);
+  out.claims = claims_of(code, insertions, out.map, spliced.prologue_first,
+                         spliced.bodies[0].base / sass::inst_bytes - spliced.prologue_first);
   return {};
 }
 
@@ -442,7 +459,8 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
     out.cubin = cubin;
     return out;
   }
-  XT_TRY(Scratch scratch, Scratch::plan(code, info, blocks, liveness, shape));
+  const sass::RegSet unsettled = plan.samples() ? unsettled_registers(code, repeatable_entry(code, blocks)) : sass::RegSet{};
+  XT_TRY(Scratch scratch, Scratch::plan(code, info, blocks, liveness, shape, unsettled));
   Insertions insertions(code.insts.size());
   std::optional<HeldHead> held_head;
   LaneRegisters lanes;
@@ -461,18 +479,26 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   }
   std::optional<LaneGroups> groups = packs ? scratch.lane_groups() : std::nullopt;
   if (groups && !four_groups) groups->both = {};
+  std::optional<Decision> decision;
+  if (plan.samples()) decision = build_decision(code, blocks, shape, plan, scratch);
   Prologue prologue = build_prologue(code, blocks, shape, plan, layout, groups,
                                      held_head, lanes, insertions, scratch);
   for (const sass::enc::Ureg r : counters) put(prologue.words, sass::enc::umov_imm(r, 0));
   if (!counters.empty()) put_pause(prologue.words, latency::uniform_to_vector);
   place_rest(code, blocks, packs && is_packed(out.map.blocks[0]), held_head.has_value(), prologue, insertions);
+  if (decision) {   // the kernel begins anew when all that it has begun is done
+    Sequence done;
+    put(done, sass::enc::nop(), {.stall = longest_result, .wait_mask = decision->outstanding});
+    prologue.words.insert(prologue.words.begin(), done.begin(), done.end());
+    to_arch(*code.arch, decision->insertions, decision->front);
+  }
   to_arch(*code.arch, insertions, prologue.words);
   if (plan.probe != ProbeKind::count) choose_read_barriers(code, scratch.shared_scoreboards(), insertions);
   add_waits(code, insertions, prologue.words);
 
   out.report.new_registers = scratch.register_count();
   out.report.fresh_registers = scratch.fresh_registers();
-  XT_TRY_STATUS(impl_->put_together(insertions, std::move(prologue), plan.samples() ? 2 : 1, out));
+  XT_TRY_STATUS(impl_->put_together(insertions, std::move(prologue), std::move(decision), out));
   if (plan.probe == ProbeKind::mem) {
     out.claims.records_addresses = true;
     out.claims.memory_high_is_known = shape.memory_high.has_value();
@@ -502,7 +528,7 @@ Result<Spliced> Splicer::delayed(const std::vector<Delay>& delays) const {
     if (d.cycles != 0) put(insertions.before[i], sass::enc::for_arch(*code.arch, sass::enc::nop()), {.stall = d.cycles});
   }
   Spliced out = impl_->original();
-  XT_TRY_STATUS(impl_->put_together(insertions, {}, 1, out));
+  XT_TRY_STATUS(impl_->put_together(insertions, {}, {}, out));
   XT_TRY_STATUS(check(impl_->cubin, out, impl_->info.name));
   return out;
 }

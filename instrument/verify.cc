@@ -28,6 +28,7 @@ struct Checker {
   void original_bits(const Copy& copy, InstIndex i);
   void jump_tables(const Copy& copy);
   void inserted_code();
+  void decision(uint32_t k);
   void control_words();
   void metadata();
 };
@@ -105,6 +106,7 @@ void Checker::inserted_code() {
   const Liveness live(v.old);
   const uint32_t own = v.old_registers > reserved_registers ? v.old_registers - reserved_registers : 0;
   const sass::RegSet free_uniform = live.untouched_uniform();
+  uint32_t decisions = 0;
   uint8_t counted = 0;
   for (InstIndex i = 0; i < v.old.insts.size(); ++i)
     if (v.old.reachable[i] && v.old.insts[i].fx.uses_scoreboard_count && v.old.insts[i].fx.depbar_scoreboard < 6)
@@ -125,7 +127,7 @@ void Checker::inserted_code() {
     const InstIndex at = v.next_original[k];
     // In the prologue no original instruction has run yet, and no vector register or predicate holds a value: a kernel
     // loads even its stack pointer itself [sass.md 3.3].
-    const bool prologue = k < v.prologue_words;
+    const bool prologue = v.in_prologue(k);
     const sass::RegSet writable = prologue ? sass::RegSet{}.set() : live.writable_after_wait(at, own, waited);
     const auto writable_pred = prologue ? sass::PredSet{0x7f} : live.writable_predicates_before(at);
     for (uint32_t r = 0; r < 255; ++r) {
@@ -145,8 +147,44 @@ void Checker::inserted_code() {
       // The prologue ends drained, and nothing is counted before it.
       if (!prologue && barrier < 6 && (counted >> barrier & 1))
         fail("scoreboard-count", k, fmt::format("{} signals SB{}, on which the kernel counts groups", text(k), barrier));
-    if (fx.target && !(prologue && v.copies.size() == 2 && *fx.target == v.pc(v.copies[1].label[0])))
-      fail("branch-target", k, fmt::format("inserted branch {} does not go to the untouched copy", text(k)));
+    if (!fx.target) continue;
+    const bool decides = v.samples() && k < v.prologue_first && *fx.target == v.pc(v.prologue_first) && fx.flow == sass::Flow::branch;
+    decisions += decides;
+    if (decides)
+      decision(k);
+    else
+      fail("branch-target", k, fmt::format("inserted branch {} does not lead from the untouched copy to the prologue", text(k)));
+  }
+  if (v.samples() && decisions != 1) fail("entry-repeated", 0, fmt::format("{} branches to the prologue", decisions));
+}
+
+// Word k, in the untouched copy, sends traced warps to the prologue, where they begin anew.
+void Checker::decision(uint32_t k) {
+  const InstIndex end = v.next_original[k];
+  // Jumped over by who comes back to the first instruction.
+  if (k < v.copies[1].at[0]) return;
+  for (InstIndex i = 0; i < v.old.insts.size(); ++i) {
+    if (!v.old.reachable[i]) continue;
+    for (const InstIndex s : v.old.successors(i))
+      if (s <= end && !(s == i + 1 && i < end)) fail("entry-repeated", k, fmt::format("{} leads to {}", where(v.old, i), where(v.old, s)));
+  }
+  sass::RegEffects written;
+  for (InstIndex i = 0; i < end; ++i) {
+    const sass::Effects& fx = v.old.insts[i].fx;
+    const auto again = [&](std::string_view why) { fail("entry-repeated", k, fmt::format("{} {}", where(v.old, i), why)); };
+    const bool constant = fx.kind == sass::MemKind::load && fx.space == sass::MemSpace::constant;
+    const bool defines = fx.def.gpr.any() || fx.def.ur.any() || fx.def.pred != 0 || fx.def.upred != 0 || fx.mnemonic == "NOP";
+    if (fx.flow != sass::Flow::next || fx.may_switch_path || (fx.kind != sass::MemKind::none && !constant) || !defines ||
+        fx.def.barrier != 0 || fx.use.barrier != 0 || fx.uses_scoreboard_count || fx.async_registers || fx.changes_register_limit)
+      again("does more than to write registers");
+    if ((fx.use.gpr & ~written.gpr).any() || (fx.use.ur & ~written.ur).any() || (fx.use.pred & ~written.pred) != 0 ||
+        (fx.use.upred & ~written.upred) != 0)
+      again("reads what the kernel has not written yet");
+    if (fx.guarded) continue;
+    written.gpr |= fx.def.gpr;
+    written.ur |= fx.def.ur;
+    written.pred |= fx.def.pred;
+    written.upred |= fx.def.upred;
   }
 }
 
@@ -215,6 +253,8 @@ bool find_copies(SpliceView& v, const SpliceClaims& claims, Violations& out) {
   v.origin.assign(v.words.size(), SpliceView::inserted);
   v.copy_of.assign(v.words.size(), 0);
   v.next_original.assign(v.words.size(), SpliceView::inserted);
+  const uint32_t first_label = claims.prologue_first + claims.prologue_words;
+  const size_t traced = claims.prologue_first == 0 ? 0 : 1;   // in order of words
   uint32_t expected = n, run_start = 0;
   for (uint32_t k = 0; k < v.words.size(); ++k) {
     const uint32_t claim = claims.original_of_new[k];
@@ -229,12 +269,13 @@ bool find_copies(SpliceView& v, const SpliceClaims& claims, Violations& out) {
       return false;
     }
     Copy& copy = v.copies.back();
+    const bool is_traced = v.copies.size() == traced + 1;
     uint32_t label = run_start;
     if (expected == 0) {
-      label = v.copies.size() == 1 ? claims.prologue_words : k;
+      label = is_traced ? first_label : k;
     } else {
       const auto behind = claims.words_behind.find((expected - 1) * sass::inst_bytes);
-      if (behind != claims.words_behind.end() && v.copies.size() == 1) label += behind->second;
+      if (behind != claims.words_behind.end() && is_traced) label += behind->second;
     }
     if (label > k) {
       out.push_back({"original-order", v.pc(k), "more words claimed behind an instruction than there are"});
@@ -243,13 +284,19 @@ bool find_copies(SpliceView& v, const SpliceClaims& claims, Violations& out) {
     copy.label.push_back(label);
     copy.at.push_back(k);
     v.origin[k] = expected;
-    v.copy_of[k] = static_cast<uint32_t>(v.copies.size() - 1);
+    v.copy_of[k] = is_traced ? 0 : 1;
     for (uint32_t w = run_start; w < k; ++w) v.next_original[w] = expected;
     ++expected;
     run_start = k + 1;
   }
-  if (expected != n || v.copies.empty()) {
-    out.push_back({"original-order", 0, fmt::format("{} of {} original instructions found", expected % n, n)});
+  if (expected != n || v.copies.size() != traced + 1) {
+    out.push_back({"original-order", 0, fmt::format("{} of {} original instructions found, behind {} whole copies", expected % n, n,
+                                                    v.copies.empty() ? 0 : v.copies.size() - 1)});
+    return false;
+  }
+  if (traced != 0) std::swap(v.copies[0], v.copies[1]);
+  if (traced != 0 && claims.prologue_first <= v.copies[1].at.back()) {
+    out.push_back({"original-order", 0, "the prologue begins inside a copy"});
     return false;
   }
   return true;
@@ -267,6 +314,7 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
   XT_TRY(v.old, read_code(old_image, old_info));
   v.old_registers = old_info.register_count;
   v.new_registers = new_info.register_count;
+  v.prologue_first = claims.prologue_first;
   v.prologue_words = claims.prologue_words;
   const ByteView text = new_image.sections()[new_info.text_section].data;
   for (uint64_t at = 0; at + sass::inst_bytes <= text.size(); at += sass::inst_bytes) {

@@ -6,6 +6,8 @@
 //   original-bits       and unchanged but for: reuse bits, added waits, branch immediates, return addresses in MOVs,
 //                       offsets of jump-table loads
 //   branch-target       every relative target is the label of the original target
+//   entry-repeated      traced warps that branch off, once, out of the other copy have executed nothing of it that can not be
+//                       executed twice, and begin the kernel anew when all of that is done
 //   return-address      every return address is where the call's continuation went
 //   jump-table          every entry of every copied table is the label of the original entry
 //   register-clobber    inserted code writes no register that is live, may still be read by an earlier instruction, or
@@ -60,7 +62,8 @@ struct AddressClaim {
 // What the splicer says it did.
 struct SpliceClaims {
   std::vector<uint32_t> original_of_new;         // as in wire::AddressMap, all copies
-  uint32_t prologue_words = 0;                   // in front of the first copy and its first label
+  uint32_t prologue_first = 0;                   // word; not 0: behind the copy for warps that are not traced
+  uint32_t prologue_words = 0;                   // from there to the first label of the copy for those that are
   std::map<uint32_t, uint32_t> words_behind;     // original offset -> inserted words behind it that jumps do not reach
   bool records_addresses = false;                // `mem`
   LaunchFacts launch{};                          // without `whole`

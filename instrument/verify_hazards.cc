@@ -10,6 +10,8 @@
 //   probe_value       registers whose last writer on every path is inserted code
 //   probe_guard       predicates likewise
 //   unseen[sb]        cycles until a wait for scoreboard sb sees that an inserted instruction took it
+//   untold            registers with results of original instructions of variable latency and without a scoreboard: nobody knows
+//                     when they arrive
 //   unread            registers that inserted code computed, on every path, and that nobody has read since
 //
 // Thresholds are the smallest distances in vendor code or the table's upper bound where vendor code is no guide
@@ -40,7 +42,7 @@ struct State {
   std::array<RegSet, 6> store_reads, results, uniform_results, originals, uniform_originals;
   Countdown left;
   std::array<uint8_t, 6> unseen{};   // cycles until a wait for the scoreboard sees that it was taken
-  RegSet probe_value, unread;
+  RegSet probe_value, unread, untold;
   sass::PredSet probe_guard = 0;
   bool visited = false;
 };
@@ -79,7 +81,8 @@ bool join(State& to, const State& from) {
              raise(to.left.guard, from.left.guard) | raise(to.left.vector_original, from.left.vector_original) |
              raise(to.left.uniform_original, from.left.uniform_original) |
              raise(to.left.predicate_original, from.left.predicate_original);
-  changed |= raise(to.unseen, from.unseen);
+  changed |= raise(to.unseen, from.unseen) | (from.untold & ~to.untold).any();
+  to.untold |= from.untold;
   const RegSet both = to.probe_value & from.probe_value;
   changed |= both != to.probe_value;
   to.probe_value = both;
@@ -218,6 +221,24 @@ class Hazards {
     }
   }
 
+  // An original instruction touches what inserted code loads: not before that has arrived.
+  void check_claimed(uint32_t k, const State& s) {
+    const sass::Effects& fx = v_.effects[k];
+    for (unsigned sb = 0; sb < 6; ++sb) {
+      const RegSet hit = s.results[sb] & (fx.def.gpr | fx.use.gpr);
+      if (hit.any()) fail("register-clobber", k, fmt::format("a register that inserted code loads under SB{} may arrive later", sb));
+    }
+  }
+
+  // Behind the first word of a prologue that repeats the kernel's beginning: all of that is done.
+  void check_done(uint32_t k, const State& s) {
+    const auto still = [](const auto& counts) { return std::any_of(counts.begin(), counts.end(), [](uint8_t n) { return n > 0; }); };
+    const auto any = [](const auto& sets) { return std::any_of(sets.begin(), sets.end(), [](const RegSet& r) { return r.any(); }); };
+    if (any(s.originals) || any(s.uniform_originals) || any(s.results) || any(s.uniform_results) || still(s.left.vector_original) ||
+        still(s.left.uniform_original) || still(s.left.predicate_original))
+      fail("entry-repeated", k, "results of the kernel's beginning may still be on their way");
+  }
+
   State transfer(uint32_t k, State s, bool report) {
     const sass::Effects& fx = v_.effects[k];
     const sass::Control c = sass::get_control(v_.words[k]);
@@ -234,7 +255,11 @@ class Hazards {
     const bool inserted = v_.is_inserted(k);
     if (report) {
       if (inserted) check_uses(k, s);
+      else check_claimed(k, s);
+      if (inserted && v_.in_prologue(k) && (fx.def.gpr & s.untold).any())
+        fail("register-clobber", k, "what the kernel's beginning puts there may arrive later");
       check_definitions(k, s);
+      if (v_.samples() && k == v_.prologue_first + 1) check_done(k, s);
     }
     if (inserted) {
       define(k, fx, c, s, report);
@@ -249,6 +274,7 @@ class Hazards {
         s.uniform_originals[c.write_barrier] |= fx.def.ur;
       }
       original_results(fx, s);
+      if (!fx.fixed_latency && c.write_barrier >= 6) s.untold |= fx.def.gpr;
       s.probe_value &= ~fx.def.gpr;
       s.unread &= ~(fx.def.gpr | fx.use.gpr);
       s.probe_guard &= static_cast<sass::PredSet>(~fx.def.pred);

@@ -19,15 +19,20 @@ struct SpliceView {
   std::vector<uint32_t> origin;                   // by word: old instruction, or `inserted`
   std::vector<uint32_t> copy_of;                  // by word: number of its copy (originals only)
   std::vector<uint32_t> next_original;            // by word: old instruction that follows an inserted word, or `inserted`
-  std::vector<Copy> copies;
+  std::vector<Copy> copies;                       // [0] of traced warps; [1], if there is one, in front of it
   std::vector<bool> address_store;                // by word: stores a register of the kernel, as claimed and checked
   std::vector<bool> access_guard;                 // by word: has the guard of the access that it is for, as claimed and checked
-  uint32_t prologue_words = 0;
+  uint32_t prologue_first = 0, prologue_words = 0;   // as in SpliceClaims
   uint32_t old_registers = 0, new_registers = 0;
   static constexpr uint32_t inserted = 0xffffffff;
 
   bool is_inserted(uint32_t word) const { return origin[word] == inserted; }
   uint32_t pc(uint32_t word) const { return word * sass::inst_bytes; }
+  bool samples() const { return copies.size() > 1; }
+  // No original instruction has run yet, or none whose results anybody needs.
+  bool in_prologue(uint32_t word) const {
+    return (word >= prologue_first && word < prologue_first + prologue_words) || (samples() && word < copies[1].at[0]);
+  }
 };
 
 using Violations = std::vector<Violation>;

@@ -8,7 +8,7 @@
 namespace xtrace::instrument::test {
 namespace {
 
-ProbeCost cost(const Case& c, const std::vector<uint64_t>& executions, uint64_t warps) {
+ProbeCost cost(const Case& c, const std::vector<uint64_t>& executions, LaunchWarps warps) {
   const auto found = probe_cost(c.spliced, c.kernel.name, executions, warps);
   EXPECT_TRUE(found) << (found ? "" : found.error().to_string());
   return found.value_or(ProbeCost{});
@@ -20,15 +20,19 @@ TEST(ProbeCost, FollowsTheExecutions) {
     const size_t blocks = c.spliced.map.blocks.size();
     ASSERT_GT(blocks, 3u);
     const std::vector<uint64_t> none(blocks, 0);
-    const ProbeCost prologue = cost(c, none, 1);
-    EXPECT_EQ(cost(c, none, 10).issue_slots, 10 * prologue.issue_slots);
+    const ProbeCost prologue = cost(c, none, {1, 1}), decision = cost(c, none, {1, 0});
+    EXPECT_EQ(cost(c, none, {10, 10}).issue_slots, 10 * prologue.issue_slots);
+    // S2R of two numbers, the seed, two IMAD, ISETP, BRA; all warps decide, and those that are traced have a prologue as well.
+    EXPECT_EQ(decision.issue_slots, one_in > 1 ? 7u : 0u);
+    EXPECT_EQ(decision.decision_slots, decision.issue_slots);
+    EXPECT_EQ(cost(c, none, {10, 3}).issue_slots, 7 * decision.issue_slots + 3 * prologue.issue_slots);
     EXPECT_GE(prologue.issue_slots, 10u);
     EXPECT_LE(prologue.issue_slots, 60u);
     EXPECT_EQ(prologue.kernel_slots, 0u);
     EXPECT_GE(prologue.warp_cycles, prologue.issue_slots) << "no instruction stalls for less than its slot";
     std::vector<uint64_t> two = none;
     two[2] = 7;
-    const ProbeCost more = cost(c, two, 1);
+    const ProbeCost more = cost(c, two, {1, 1});
     EXPECT_EQ((more.issue_slots - prologue.issue_slots) % 7, 0u);
     EXPECT_GE(more.issue_slots - prologue.issue_slots, 7u * 4) << "head, mask, clock, cursor, store";
     EXPECT_EQ((more.warp_cycles - prologue.warp_cycles) % 7, 0u);
@@ -51,7 +55,7 @@ TEST(ProbeCost, WordsOfLanesAreTheCheapestStore) {
   size_t columns = 0, words = 0;   // of all blocks
   for (const AddressClaim& claim : c.spliced.claims.addresses) (claim.kind == AddressClaim::Kind::column ? columns : words) += 1;
   ASSERT_GT(columns, 0u);
-  const ProbeCost all = cost(c, std::vector<uint64_t>(c.spliced.map.blocks.size(), 1), 0);
+  const ProbeCost all = cost(c, std::vector<uint64_t>(c.spliced.map.blocks.size(), 1), {});
   size_t heads = 0;
   for (const wire::Block& b : c.spliced.map.blocks) heads += b.record_bytes != 0;
   // The rest of the prologue stands in the entry block: the head of the slot.
@@ -84,7 +88,7 @@ TEST(ProbeCost, WordsOfLaneGroupsAreNoColumns) {
     by_groups += groups == 4;
   }
   EXPECT_GT(by_groups, 0u);
-  const ProbeCost all = cost(c, std::vector<uint64_t>(blocks, 1), 0);
+  const ProbeCost all = cost(c, std::vector<uint64_t>(blocks, 1), {});
   EXPECT_EQ(all.stored_bytes, bytes + sizeof(wire::SlotHead)) << "the head of the slot stands in the entry block";
   EXPECT_EQ(all.store_cycles, cycles + 3);
 }

@@ -8,12 +8,13 @@
 namespace xtrace::cli {
 namespace {
 
-// A warp's share of all delay is taken to be its share of all executions of blocks.
-double longest_cycles(const LaunchContext& c, uint64_t warp_cycles, const Counts& counts, uint32_t ctas_at_once) {
+// A warp's share of all delay is taken to be its share of all executions of blocks. Traced CTAs come one behind another where there are
+// more of them than the device holds.
+double longest_cycles(uint64_t warp_cycles, uint64_t traced, uint64_t warps_per_cta, const Counts& counts, uint32_t ctas_at_once) {
   const auto all = static_cast<double>(warp_cycles);
-  const uint64_t ctas = c.launch.record.grid.count();
-  const auto turns = static_cast<double>(ctas_at_once == 0 ? 1 : (ctas + ctas_at_once - 1) / ctas_at_once);
-  const double mean = all / static_cast<double>(std::max<uint64_t>(1, c.warps));
+  const uint64_t ctas = traced / std::max<uint64_t>(1, warps_per_cta);
+  const auto turns = static_cast<double>(ctas_at_once == 0 ? 1 : std::max<uint64_t>(1, (ctas + ctas_at_once - 1) / ctas_at_once));
+  const double mean = all / static_cast<double>(std::max<uint64_t>(1, traced));
   const double bytes = std::accumulate(counts.block_bytes.begin(), counts.block_bytes.end(), 0.0);
   const double most = counts.block_bytes.empty() ? 0 : *std::max_element(counts.block_bytes.begin(), counts.block_bytes.end());
   return std::max(mean * turns, bytes == 0 ? 0 : all * most / bytes);
@@ -22,10 +23,12 @@ double longest_cycles(const LaunchContext& c, uint64_t warp_cycles, const Counts
 }  // namespace
 
 Result<diff::ProbeWork> work_of(const LaunchContext& c, const ProbeRun& run, const Counts& counts, uint32_t ctas_at_once) {
+  instrument::LaunchWarps warps{c.warps, 0};
+  for (uint32_t w = 0; w < c.warps; ++w) warps.traced += run.spliced.map.layout.is_sampled(w);
   XT_TRY(const instrument::ProbeCost cost,
-         instrument::probe_cost(run.spliced, c.launch.record.kernel, counts.executions(), c.warps));
+         instrument::probe_cost(run.spliced, c.launch.record.kernel, counts.executions(), warps));
   return diff::ProbeWork{cost.stored_bytes, cost.issue_slots, cost.store_cycles, cost.kernel_slots,
-                         longest_cycles(c, cost.warp_cycles, counts, ctas_at_once)};
+                         longest_cycles(cost.warp_cycles, warps.traced, c.warps_per_cta, counts, ctas_at_once)};
 }
 
 }  // namespace xtrace::cli
