@@ -197,7 +197,7 @@ bool polls(const Code& code, const Blocks& blocks, const Loop& loop) {
   return true;
 }
 
-std::vector<bool> blocks_of_waits(const Code& code, const Blocks& blocks, bool (*counts)(const Code&, const Blocks&, const Loop&)) {
+std::vector<bool> blocks_of_waits(const Code& code, const Blocks& blocks, bool (*qualifies)(const Code&, const Blocks&, const Loop&)) {
   const auto n = static_cast<uint32_t>(blocks.blocks.size());
   std::vector<bool> waiting(n, false);
   std::vector<std::vector<uint32_t>> predecessors(n);
@@ -208,7 +208,7 @@ std::vector<bool> blocks_of_waits(const Code& code, const Blocks& blocks, bool (
     for (uint32_t head : blocks.successors[tail]) {
       if (!dominators.dominates(head, tail)) continue;
       const Loop loop(predecessors, head, tail);
-      if (!waits(code, blocks, loop) || !counts(code, blocks, loop)) continue;
+      if (!waits(code, blocks, loop) || !qualifies(code, blocks, loop)) continue;
       for (uint32_t b : loop.blocks) waiting[b] = true;
     }
   return waiting;

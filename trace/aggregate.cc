@@ -16,7 +16,7 @@ Aggregate::Aggregate(const wire::AddressMap& map, TraceKind kind)
     for (uint32_t i = 0; i < map.blocks[b].instructions; ++i)
       instructions_.push_back({map.blocks[b].first_pc + i * inst_bytes, b, {}, 0});
     const std::vector<uint32_t>& next = map.blocks[b].successors;
-    may_wait_behind_.push_back(std::any_of(next.begin(), next.end(), [&](uint32_t s) { return map.blocks[s].unrecorded; }));
+    may_wait_behind_.push_back(std::any_of(next.begin(), next.end(), [&](uint32_t s) { return s < map.blocks.size() && map.blocks[s].unrecorded; }));
   }
 }
 

@@ -35,16 +35,17 @@ def config_of(report, probe, sample="all"):
 
 
 def table_of(report, config):
-    """Rows {"pc", "warps", "threads", ...} of the configuration's instruction table; None when none was emitted."""
+    """Rows {"pc", "warps", "threads", ...} of the configuration's instruction table; None when none was emitted. Instructions whose
+    executions are not recorded, in loops that wait for others, are left out."""
     paths = [pathlib.Path(a["path"]) for a in config.get("artefacts", []) if a["kind"] == "table"]
     # Relative paths are relative to the current folder or to the bundle.
     paths = [p if p.exists() else pathlib.Path(report["bundle"]) / p for p in paths]
     for path in paths:
         if path.suffix == ".json":
-            return json.loads(path.read_text())
+            return [row for row in json.loads(path.read_text()) if row.get("warps", 0) is not None]
         if path.suffix == ".csv":
             with path.open(newline="") as file:
-                rows = list(csv.DictReader(file))
+                rows = [row for row in csv.DictReader(file) if row["warps"]]
             for row in rows:
                 row.update(pc=int(row["pc"], 0), warps=int(row["warps"]), threads=int(row["threads"]))
             return rows
