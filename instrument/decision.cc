@@ -26,11 +26,24 @@ bool only_registers(const sass::Effects& fx) {
          std::find(of_registers.begin(), of_registers.end(), fx.mnemonic) != of_registers.end();
 }
 
-// A step that needs `after` cycles since the one before it has issued.
-struct Step {
-  sass::RawInst word;
-  unsigned after = 1;
-  uint8_t wait_mask = 0;
+constexpr unsigned branch_stall = 5;   // as vendor code has it
+constexpr BitRange special_field = bits(79, 72);
+
+// Where the number of the CTA along one axis comes from: a load of the kernel's own, whose result stands in a register in front of the
+// instructions [from, to], or one of ours.
+struct Coordinate {
+  unsigned axis = 0;
+  InstIndex from = 0, to = 0;
+  uint8_t scoreboard = 0;
+  bool own = false;
+  std::optional<Gpr> vector{};
+  std::optional<enc::Ureg> uniform{};
+};
+
+// What a decision consists of, and where.
+struct Placed {
+  InstIndex at = 0;
+  unsigned pause = 0;   // that the kernel's own instructions do not give it
 };
 
 class Builder {
@@ -45,122 +58,148 @@ class Builder {
   }
 
  private:
-  unsigned coordinates() const { return shape_.grid.z > 1 ? 3 : shape_.grid.y > 1 ? 2 : 1; }
-
-  // h = (x + gx * (y + gy * z)) * multiplier + seed, of coordinates in r[0..], into r[0]; the guard: h < 2^32 / N.
-  // wire::cta_is_sampled
-  std::vector<Step> sampled(const std::array<Gpr, 3>& r, Gpr seed, Pred guard, uint8_t wait_mask) const {
-    const uint32_t m = wire::sample_multiplier, gx = shape_.grid.x, gy = shape_.grid.y;
-    const std::array<uint32_t, 3> factor{m, m * gx, m * gx * gy};
-    std::vector<Step> steps;
-    Gpr sum = seed;
-    for (unsigned k = coordinates(); k-- > 0;) {
-      steps.push_back({enc::imad_imm(r[k], r[k], factor[k], sum), vector_to_vector, k + 1 == coordinates() ? wait_mask : uint8_t{0}});
-      sum = r[k];
-    }
-    const auto threshold = static_cast<uint32_t>(0x100000000ull / plan_.one_in);
-    steps.push_back({enc::isetp_imm(guard, enc::Compare::lt, false, sum, threshold), vector_to_vector});
-    steps.push_back({enc::with_guard(enc::bra(0, 0), guard), predicate_to_guard});
-    return steps;
+  // wire::cta_is_sampled: the sum of factor * number over the axes, and the seed, modulo 2^32, lies below this.
+  uint32_t threshold() const { return static_cast<uint32_t>(0x100000000ull / plan_.one_in); }
+  uint32_t factor(unsigned axis) const {
+    return wire::sample_multiplier * (axis > 0 ? shape_.grid.x : 1) * (axis > 1 ? shape_.grid.y : 1);
   }
+  unsigned axes() const { return shape_.grid.z > 1 ? 3 : shape_.grid.y > 1 ? 2 : 1; }
+
+  sass::Control control(InstIndex i) const { return sass::get_control(code_.insts[i].raw); }
 
   // The scoreboard of our loads: one that the kernel waits for at the same place, else one that it has not taken.
   uint8_t scoreboard(InstIndex wait) const {
-    const uint8_t usable = scratch_.shared_scoreboards(), waited = sass::get_control(code_.insts[wait].raw).wait_mask & usable;
+    const uint8_t usable = scratch_.shared_scoreboards(), waited = control(wait).wait_mask & usable;
     uint8_t taken = 0;
     for (InstIndex i = 0; i < wait; ++i)
-      if (const uint8_t sb = sass::get_control(code_.insts[i].raw).write_barrier; sb < 6) taken |= static_cast<uint8_t>(1u << sb);
+      if (const uint8_t sb = control(i).write_barrier; sb < 6) taken |= static_cast<uint8_t>(1u << sb);
     for (const uint8_t set : {waited, static_cast<uint8_t>(usable & ~taken), usable})
       for (uint8_t sb = 0; sb < 6; ++sb)
         if (set >> sb & 1) return sb;
     return scratch_.scoreboard();
   }
 
-  // Between the kernel's own instructions, of which `repeatable` may be passed.
-  bool spread(InstIndex repeatable) {
-    InstIndex wait = 1;   // loads need an instruction or two
-    while (wait < repeatable && sass::get_control(code_.insts[wait].raw).wait_mask == 0) ++wait;
-    const unsigned n = coordinates(), registers = n + (plan_.seed != 0);
-    // Where each step stands, and how long it must wait for what the kernel's own instructions do not give it.
-    std::array<Gpr, 3> r;
-    Gpr seed = enc::RZ;
-    const size_t steps = n + 2;
-    std::vector<InstIndex> place(steps);
-    std::vector<unsigned> pause(steps);
-    InstIndex at = wait;
-    const std::vector<Step> timing = sampled({}, {}, {}, 0);
-    for (size_t k = 0; k < steps; ++k) {
-      if (k > 0) {
-        unsigned passed = 1;
-        for (; at < repeatable && passed < timing[k].after; ++at) passed += sass::get_control(code_.insts[at].raw).stall;
-        pause[k] = passed < timing[k].after ? timing[k].after - passed : 0;
-      }
-      place[k] = at;
+  // A load of a special register takes turns with those of all other warps: the kernel's own is used if it can be.
+  Coordinate find(unsigned axis, InstIndex repeatable) const {
+    for (InstIndex i = 0; i < repeatable; ++i) {
+      const sass::Effects& fx = code_.insts[i].fx;
+      const uint8_t sb = control(i).write_barrier;
+      if ((fx.mnemonic != "S2R" && fx.mnemonic != "S2UR") || fx.guarded || sb >= 6 ||
+          get_bits(code_.insts[i].raw, special_field) != enc::sr_ctaid_x + axis)
+        continue;
+      Coordinate c{axis, i + 1, i + 1, sb};
+      while (c.from < repeatable && !(control(c.from).wait_mask >> sb & 1)) ++c.from;
+      if (!(control(c.from).wait_mask >> sb & 1)) continue;
+      const auto written = [&](InstIndex k) {
+        return (code_.insts[k].fx.def.gpr & fx.def.gpr).any() || (code_.insts[k].fx.def.ur & fx.def.ur).any();
+      };
+      while (c.to < repeatable && !written(c.to)) ++c.to;
+      if (c.to < c.from) continue;
+      for (unsigned r = 0; r < 255; ++r)
+        if (fx.def.gpr.test(r)) c.vector = Gpr{static_cast<uint8_t>(r)};
+      for (unsigned r = 0; r < 63; ++r)
+        if (fx.def.ur.test(r)) c.uniform = enc::Ureg{static_cast<uint8_t>(r)};
+      return c;
     }
-    sass::RegSet taken;
-    std::vector<Gpr> free;
-    for (unsigned k = 0; k < registers; ++k) {
-      const auto h = scratch_.try_holder(0, place[n], {Shape::single}, std::nullopt, taken);
-      if (!h) return false;
-      free.push_back(h->r(0));
-      taken.set(h->reg[0]);
-    }
-    const auto guard = scratch_.predicate(place[n], place[n + 1]);
-    if (!guard) return false;
-    for (unsigned k = 0; k < n; ++k) r[k] = free[k];
-    if (plan_.seed != 0) seed = free[n];
-    const uint8_t sb = scoreboard(wait);
-    Sequence& entry = out_.insertions.before[0];
-    for (unsigned k = 0; k < n; ++k)
-      put(entry, enc::s2r(r[k], static_cast<uint8_t>(enc::sr_ctaid_x + k)), {.stall = 1, .write_barrier = sb});
-    if (plan_.seed != 0) put(entry, enc::mov_imm(seed, plan_.seed));
-    // From a load to the wait for it, and from the MOV to its reader.
-    const unsigned passed = (plan_.seed != 0 ? 1 : 0) + 1 + stall_between(0, wait), needed = std::max(scoreboard_visible, vector_to_vector);
-    if (passed < needed) put_pause(entry, needed - passed);
-    const std::vector<Step> done = sampled(r, seed, *guard, static_cast<uint8_t>(1u << sb));
-    for (size_t k = 0; k < steps; ++k) {
-      Sequence& seq = out_.insertions.before[place[k]];
-      put_pause(seq, pause[k]);
-      put(seq, done[k].word, {.stall = k + 1 == steps ? branch_stall : 1, .wait_mask = done[k].wait_mask});
-    }
-    out_.branch = place.back();
-    for (InstIndex i = 0; i < place.back(); ++i) {
-      const sass::Control c = sass::get_control(code_.insts[i].raw);
-      for (const uint8_t b : {c.write_barrier, c.read_barrier})
-        if (b < 6) out_.outstanding |= static_cast<uint8_t>(1u << b);
-    }
-    return true;
+    return our_own(axis, repeatable);
   }
-  unsigned stall_between(InstIndex from, InstIndex to) const {
-    unsigned sum = 0;
-    for (InstIndex i = from; i < to; ++i) sum += sass::get_control(code_.insts[i].raw).stall;
-    return sum;
+  Coordinate our_own(unsigned axis, InstIndex repeatable) const {
+    InstIndex wait = 1;
+    while (wait < repeatable && control(wait).wait_mask == 0) ++wait;
+    return {axis, wait, repeatable, scoreboard(wait), true};
+  }
+
+  // Where each of the terms, the comparison and the branch stand; the terms in order of when they are there.
+  std::vector<Placed> place(std::vector<Coordinate>& terms, InstIndex repeatable) const {
+    std::sort(terms.begin(), terms.end(), [](const Coordinate& a, const Coordinate& b) {
+      return std::pair(a.from, a.to) < std::pair(b.from, b.to);
+    });
+    std::vector<Placed> placed;
+    InstIndex at = 0;
+    const auto add = [&](InstIndex from, InstIndex to, unsigned cycles) {
+      unsigned passed = 1;
+      const auto pass = [&] { passed += control(at++).stall; };
+      while (at < from) pass();
+      while (at < to && passed < cycles) pass();
+      placed.push_back({at, passed < cycles ? cycles - passed : 0});
+      return at <= to;
+    };
+    for (size_t k = 0; k < terms.size(); ++k) {
+      if (add(terms[k].from, terms[k].to, k == 0 ? 0 : vector_to_vector)) continue;
+      terms[k] = our_own(terms[k].axis, repeatable);
+      return place(terms, repeatable);
+    }
+    add(at, repeatable, vector_to_vector);
+    add(at, repeatable, predicate_to_guard);
+    return placed;
+  }
+
+  // Between the kernel's own instructions, of which `repeatable` may be passed. False: too few registers.
+  bool spread(InstIndex repeatable) {
+    std::vector<Coordinate> terms;
+    for (unsigned axis = 0; axis < axes(); ++axis) terms.push_back(find(axis, repeatable));
+    const std::vector<Placed> placed = place(terms, repeatable);
+    const size_t compare = terms.size(), branch = compare + 1;
+    sass::RegSet taken;
+    const auto reg = [&]() -> std::optional<Gpr> {
+      const auto h = scratch_.try_holder(0, placed[compare].at, {Shape::single}, std::nullopt, taken);
+      if (!h) return std::nullopt;
+      taken.set(h->reg[0]);
+      return h->r(0);
+    };
+    const auto sum = reg();
+    const auto guard = scratch_.predicate(placed[compare].at, placed[branch].at);
+    std::vector<std::optional<Gpr>> helps;   // the number itself, or the factor
+    for (const Coordinate& c : terms) helps.push_back(c.vector ? c.vector : reg());
+    if (!sum || !guard || std::find(helps.begin(), helps.end(), std::nullopt) != helps.end()) return false;
+
+    Sequence& entry = out_.insertions.before[0];
+    for (size_t k = 0; k < terms.size(); ++k)
+      if (terms[k].own)
+        put(entry, enc::s2r(*helps[k], static_cast<uint8_t>(enc::sr_ctaid_x + terms[k].axis)), {.stall = 1, .write_barrier = terms[k].scoreboard});
+    for (size_t k = 0; k < terms.size(); ++k)
+      if (terms[k].uniform) put(entry, enc::mov_imm(*helps[k], factor(terms[k].axis)));
+    if (plan_.seed != 0) put(entry, enc::mov_imm(*sum, plan_.seed));
+    unsigned passed = 1;   // from the last of them, a load or a MOV, to the first term
+    for (InstIndex i = 0; i < placed[0].at; ++i) passed += control(i).stall;
+    const unsigned needed = entry.empty() ? 0 : std::max(scoreboard_visible, vector_to_vector);
+    if (passed < needed) put_pause(entry, needed - passed);
+
+    const auto at = [&](size_t k) -> Sequence& {
+      Sequence& seq = out_.insertions.before[placed[k].at];
+      put_pause(seq, placed[k].pause);
+      return seq;
+    };
+    for (size_t k = 0; k < terms.size(); ++k) {
+      const Gpr added = k == 0 && plan_.seed == 0 ? enc::RZ : *sum;
+      put(at(k),
+          terms[k].uniform ? enc::imad_ur(*sum, *helps[k], *terms[k].uniform, added) : enc::imad_imm(*sum, *helps[k], factor(terms[k].axis), added),
+          {.stall = 1, .wait_mask = static_cast<uint8_t>(1u << terms[k].scoreboard)});
+    }
+    put(at(compare), enc::isetp_imm(*guard, enc::Compare::lt, false, *sum, threshold()));
+    put(at(branch), enc::with_guard(enc::bra(0, 0), *guard), {.stall = branch_stall});
+    out_.branch = placed[branch].at;
+    for (InstIndex i = 0; i < *out_.branch; ++i)
+      for (const uint8_t b : {control(i).write_barrier, control(i).read_barrier})
+        if (b < 6) out_.outstanding |= static_cast<uint8_t>(1u << b);
+    return true;
   }
 
   // In front of the kernel, where nothing is live.
   void at_once() {
     constexpr uint8_t sb = 0;   // nothing is outstanding
     constexpr std::array<Gpr, 3> cta{Gpr{0}, Gpr{1}, Gpr{2}}, tid{Gpr{3}, Gpr{4}, Gpr{5}};
-    constexpr Gpr spare{6}, all{7};
+    constexpr Gpr sum{6}, all{7};
     constexpr Pred guard{0};
     Sequence& seq = out_.front;
     const wire::Selection& s = plan_.select;
-    const Schedule loaded{.stall = 1, .write_barrier = sb};
-    const unsigned numbers = s.ctas.empty() && plan_.one_in == 1 ? 0 : coordinates();
+    const Schedule loaded{.stall = 1, .write_barrier = sb}, waits{.stall = vector_to_vector, .wait_mask = 1u << sb};
+    const unsigned numbers = s.ctas.empty() && plan_.one_in == 1 ? 0 : axes();
     for (unsigned k = 0; k < numbers; ++k) put(seq, enc::s2r(cta[k], static_cast<uint8_t>(enc::sr_ctaid_x + k)), loaded);
     const Dim3& block = shape_.block;
     const unsigned threads = s.warps.empty() ? 0 : block.z > 1 ? 3 : block.y > 1 ? 2 : 1;
     for (unsigned k = 0; k < threads; ++k) put(seq, enc::s2r(tid[k], static_cast<uint8_t>(enc::sr_tid_x + k)), loaded);
-    if (s.empty()) {
-      if (plan_.seed != 0) put(seq, enc::mov_imm(spare, plan_.seed));
-      put_pause(seq, vector_to_vector - 1);
-      const std::vector<Step> steps = sampled(cta, plan_.seed != 0 ? spare : enc::RZ, guard, 1u << sb);
-      for (size_t k = 0; k < steps.size(); ++k)
-        put(seq, steps[k].word, {.stall = k + 1 < steps.size() ? steps[k + 1].after : branch_stall, .wait_mask = steps[k].wait_mask});
-      return;
-    }
     put_pause(seq, scoreboard_visible);
-    const Schedule waits{.stall = vector_to_vector, .wait_mask = 1u << sb};
     const auto linearise = [&](const Dim3& extent, const std::array<Gpr, 3>& r, unsigned n) {
       if (n > 2) put(seq, enc::imad_imm(r[1], r[2], extent.y, r[1]), waits);
       if (n > 1) put(seq, enc::imad_imm(r[0], r[1], extent.x, r[0]), waits);
@@ -179,11 +218,10 @@ class Builder {
       put(seq, enc::nop(), waits);
       keep(seq, s.sms, tid[1], cta[1], all);
     }
-    if (plan_.one_in > 1) {   // wire::cta_is_sampled
-      put(seq, enc::mov_imm(spare, plan_.seed), waits);
-      put(seq, enc::imad_imm(spare, cta[0], wire::sample_multiplier, spare), waits);
-      const auto threshold = static_cast<uint32_t>(0x100000000ull / plan_.one_in);
-      put(seq, enc::isetp_imm(guard, enc::Compare::ge, false, spare, threshold), {.stall = predicate_to_guard});
+    if (plan_.one_in > 1) {
+      put(seq, enc::mov_imm(sum, plan_.seed), waits);
+      put(seq, enc::imad_imm(sum, cta[0], wire::sample_multiplier, sum), waits);
+      put(seq, enc::isetp_imm(guard, enc::Compare::ge, false, sum, threshold()), {.stall = predicate_to_guard});
       put(seq, enc::with_guard(enc::mov_imm(all, 0), guard), waits);
     }
     put(seq, enc::isetp_imm(guard, enc::Compare::ne, false, all, 0), {.stall = predicate_to_guard});
@@ -204,8 +242,6 @@ class Builder {
     }
     put(seq, enc::lop3(all, all, found, enc::RZ, lut_and), settled);
   }
-
-  static constexpr unsigned branch_stall = 5;   // as vendor code has it
 
   const Code& code_;
   const LaunchShape& shape_;

@@ -1,7 +1,7 @@
 // Which warps are traced. The code by which a warp finds out stands in the untouched copy of the kernel, and warps that are not
 // traced just go on there:
 //
-//   entry of the kernel   S2R R, SR_CTAID...       issued in front of the kernel's own loads
+//   entry of the kernel   S2R R, SR_CTAID...       where the kernel has no such load of its own, in front of its others
 //                         ...                      what the kernel does by itself
 //   its first wait        IMAD R, R, ...           for the same results
 //                         ...
@@ -25,7 +25,6 @@ struct Decision {
   Insertions insertions;             // of the untouched copy
   std::optional<InstIndex> branch;   // the last word in front of this instruction is the branch; else that of `front` is
   uint8_t outstanding = 0;           // scoreboards that the kernel may have taken until then
-  sass::RawInst& branch_word() { return branch ? insertions.before[*branch].back() : front.back(); }
 };
 
 // Instructions at the kernel's entry that may be executed twice: straight, of registers alone, and of nothing that they have not

@@ -188,6 +188,14 @@ RawInst iadd3_from_ur(Gpr d, Gpr a, Ureg b, Gpr c) {
 }
 RawInst imad(Gpr d, Gpr a, Gpr b, Gpr c) { return rrr(0x224, 0x78e0200, d, a, b, c); }
 RawInst imad_imm(Gpr d, Gpr a, uint32_t imm, Gpr c) { return rir(0x824, 0x78e0200, d, a, imm, c); }
+RawInst imad_ur(Gpr d, Gpr a, Ureg b, Gpr c) {
+  RawInst w = base(0xc24, uniform_page | 0x78e0200);
+  put(w, rd_field, d.index);
+  put(w, ra_field, a.index);
+  put(w, urb_field, b.index);
+  put(w, rc_field, c.index);
+  return w;
+}
 RawInst imad_wide_u32_imm(Gpr d, Gpr a, uint32_t imm, Gpr c) {
   check_tuple(d.index, 2, RZ.index);
   check_tuple(c.index, 2, RZ.index);

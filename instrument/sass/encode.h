@@ -92,6 +92,7 @@ RawInst iadd3_carry_in(Gpr d, Gpr a, Gpr b, Gpr c, Pred carry);  // high half (I
 RawInst iadd3_from_ur(Gpr d, Gpr a, Ureg b, Gpr c);
 RawInst imad(Gpr d, Gpr a, Gpr b, Gpr c);
 RawInst imad_imm(Gpr d, Gpr a, uint32_t imm, Gpr c);           // d = a * imm + c, low 32 bits
+RawInst imad_ur(Gpr d, Gpr a, Ureg b, Gpr c);
 RawInst imad_wide_u32_imm(Gpr d, Gpr a, uint32_t imm, Gpr c);  // d:d+1 = a * imm + c:c+1
 RawInst lop3(Gpr d, Gpr a, Gpr b, Gpr c, uint8_t lut);
 RawInst lop3_imm(Gpr d, Gpr a, uint32_t imm, Gpr c, uint8_t lut);

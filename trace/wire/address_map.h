@@ -174,8 +174,8 @@ struct AddressMap {
   std::vector<Point> points;         // point probes: in order of code
   uint32_t sites_one_in = 1;         // point probes: sparse replays that the events come from; together they cover every site
   SlotLayout layout;
-  // Original offset of each word of the spliced section, or `inserted`. With CTA sampling the instrumented code comes
-  // first and the untouched copy behind it: an original offset then stands twice.
+  // Original offset of each word of the spliced section, or `inserted`. With CTA sampling the untouched copy comes
+  // first and the instrumented code behind it: an original offset then stands twice.
   static constexpr uint32_t inserted = 0xffffffff;
   std::vector<uint32_t> original_of_new;
 };

@@ -149,7 +149,8 @@ struct BlockCount {
 // Executions by a warp that a counter of 32 bits holds, lanes included.
 constexpr uint64_t narrow_executions = 1ull << 27;
 
-// Is this CTA traced under cta:1/N sampling? The same expression stands in the spliced prologue.
+// Is this CTA traced under cta:1/N sampling? The same expression stands in the spliced code
+// (instrument/decision.cc).
 constexpr uint32_t sample_multiplier = 0x9e3779b1u;
 constexpr bool cta_is_sampled(uint32_t cta_linear, uint32_t one_in, uint32_t seed) {
   if (one_in <= 1) return true;

@@ -107,6 +107,14 @@ TEST_F(SampledSaxpy, TheDecisionStandsWhereTheKernelWaits) {
   EXPECT_EQ(c.claims.original_of_new[hash + 1], 4 * sass::inst_bytes);
 }
 
+// The grid has two dimensions, of which saxpy loads one itself.
+TEST_F(SampledSaxpy, OnlyNumbersThatTheKernelLacksAreLoaded) {
+  std::vector<uint64_t> loaded;
+  for (uint32_t k = 0; k < branch; ++k)
+    if (inserted(c, k) && effects(k).mnemonic == "S2R") loaded.push_back(get_bits(word_at(c, c.spliced.cubin, k), bits(79, 72)));
+  EXPECT_EQ(loaded, std::vector<uint64_t>{enc::sr_ctaid_x + 1});
+}
+
 TEST_F(SampledSaxpy, WhatCanNotBeExecutedTwice) {
   const sass::RawInst same = entry.code.insts[5].raw;
   EXPECT_TRUE(with(5, same).empty());

@@ -84,6 +84,7 @@ TEST(Encode, MatchesVendorWords) {
       {iadd3_carry_out(Gpr{3}, Pred{1}, Gpr{4}, Gpr{8}, RZ), 0x0000000804037210, 0x7f3e0ff},
       {iadd3_carry_in(Gpr{16}, RZ, Gpr{16}, RZ, Pred{2}), 0x00000010ff107210, 0x17fe4ff},
       {imad_imm(Gpr{11}, Gpr{2}, 4, Gpr{1}), 0x00000004020b7824, 0x78e0201},
+      {imad_ur(Gpr{7}, Gpr{7}, Ureg{4}, Gpr{0}), 0x0000000407077c24, 0xf8e0200},
       {imad_wide_u32_imm(Gpr{10}, Gpr{11}, 0x10, Gpr{8}), 0x000000100b0a7825, 0x78e0008},
       {lop3_imm(Gpr{10}, Gpr{19}, 0x800fffff, RZ, 0xc0), 0x800fffff130a7812, 0x78ec0ff},
       {shf_r_u32_hi_imm(Gpr{2}, Gpr{0}, 0x17), 0x00000017ff027819, 0x11600},
