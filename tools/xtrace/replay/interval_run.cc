@@ -50,7 +50,7 @@ class IntervalRun {
               const IntervalRequest& request, const trace::GradedTimes& table)
       : c_(c), counts_(counts), options_(options), buffer_(buffer), request_(request), table_(table),
         full_(counts.full()), whole_(request.all && counts.stable),
-        base_(base_rate(c, request.one_in)) {
+        base_(base_rate(c, request.densest)) {
     for (double us : c.reference.microseconds) longest_ = std::max(longest_, us * most_cycles_per_us * slowed_down);
   }
 

@@ -16,6 +16,7 @@ struct IntervalRequest {
   bool all;                      // they are all executed instructions, in all CTAs
   Sample sample;
   uint32_t one_in;               // of the table
+  uint32_t densest;              // no more CTAs than one in so many
   const RecordBounds& bounds;
 };
 

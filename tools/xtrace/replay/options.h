@@ -35,6 +35,7 @@ struct ReplayOptions {
   std::filesystem::path keep_code;   // where spliced cubins go; empty: nowhere
   std::vector<instrument::ProbeKind> probes;
   std::vector<Sample> samples;
+  bool sampled = false;              // they were asked for: else pair chooses one of its own
   AskedTexts asked;                  // for reg, custom and range
   bool rotate = false;               // sparse sites: all parts, one after the other
   std::optional<Place> at;           // for inst, pair, mem and the point probes; none: everywhere

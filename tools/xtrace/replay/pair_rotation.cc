@@ -76,6 +76,25 @@ uint32_t sampling_for(const Counts& counts, Sample sample) {
   return one_in;
 }
 
+// Without a sample asked for: the sparsest of a few that keeps CTAs enough, and of every executed block enough executions, or all of
+// them where there are fewer. A warp that is not traced costs a pair next to nothing, and each site needs no more than some samples.
+Result<uint32_t> sampling_by_default(LaunchContext& c, const Counts& all, uint32_t seed, Counts& drawn) {
+  constexpr uint32_t rates[] = {64, 32, 16, 8, 4, 2};
+  constexpr uint64_t ctas_enough = 64, executions_enough = 256;
+  const uint64_t ctas = c.warps / std::max(1u, c.warps_per_cta);
+  for (const uint32_t one_in : rates) {
+    if (ctas < one_in * ctas_enough) continue;
+    XT_TRY(Counts counts, count_launch(c, Drawn{one_in, seed, {}}));
+    bool enough = counts.stable;
+    for (size_t b = 0; b < all.blocks.size(); ++b)
+      enough &= counts.blocks[b].warps >= std::min(all.blocks[b].warps, executions_enough);
+    if (!enough) continue;
+    drawn = std::move(counts);
+    return one_in;
+  }
+  return 1u;
+}
+
 // A site writes at most two records per execution of any block.
 std::vector<uint32_t> slot_bytes(const LaunchContext& c, const Counts& counts, const Drawn& drawn) {
   std::vector<uint32_t> bytes(counts.block_bytes.size());
@@ -86,10 +105,11 @@ std::vector<uint32_t> slot_bytes(const LaunchContext& c, const Counts& counts, c
 
 class Rotation {
  public:
-  Rotation(LaunchContext& c, const Counts& counts, const ReplayOptions& options, const replay::Resources& clean,
-           TraceBuffer& buffer, const Sample& sample, PairRotation& out)
-      : c_(c), counts_(counts), options_(options), clean_(clean), buffer_(buffer), sample_(sample), out_(out),
-        bounds_(c.splicer.blocks(), counts) {}
+  // `drawn`: executions by the warps that the table is of. `densest`: one CTA in so many may be measured.
+  Rotation(LaunchContext& c, const Counts& counts, const Counts* drawn, const ReplayOptions& options, const replay::Resources& clean,
+           TraceBuffer& buffer, const Sample& sample, uint32_t densest, PairRotation& out)
+      : c_(c), counts_(counts), drawn_(drawn), options_(options), clean_(clean), buffer_(buffer), sample_(sample), densest_(densest),
+        out_(out), bounds_(c.splicer.blocks(), counts) {}
 
   struct Rate {
     uint32_t one_in, seed;
@@ -125,10 +145,10 @@ class Rotation {
 
   // Some sites, spread evenly.
   Status estimate(const std::vector<uint32_t>& pcs) {
-    IntervalRequest request{{}, false, sample_, out_.one_in, bounds_};
+    IntervalRequest request{{}, false, sample_, out_.one_in, densest_, bounds_};
     const size_t wanted = std::min<size_t>(options_.interval_sites, pcs.size());
     for (size_t k = 0; k < wanted; ++k) request.sites.push_back(pcs[k * pcs.size() / wanted]);
-    request.all = wanted == pcs.size() && out_.sites_left_out == 0 && !options_.at && out_.one_in == 1 && sample_.select.empty();
+    request.all = wanted == pcs.size() && out_.sites_left_out == 0 && !options_.at && densest_ == 1 && sample_.select.empty();
     XT_TRY(out_.intervals, estimate_intervals(c_, counts_, options_, buffer_, request, out_.times));
     return {};
   }
@@ -191,12 +211,12 @@ class Rotation {
     out_.losses.merge(summary.losses);
     if (spliced.map.layout.one_in == 1 && sample_.select.empty()) bounds_.saw(pc, most);
     // Every execution of the instruction must have left its record: the block's own counter says how many.
-    if (spliced.map.layout.one_in == 1 && sample_.select.empty() && counts_.stable) {
+    if (drawn_ != nullptr && spliced.map.layout.one_in == out_.one_in && counts_.stable) {
       for (size_t b = 0; b < c_.splicer.blocks().size(); ++b) {
         const wire::Block& block = c_.splicer.blocks()[b];
         const uint32_t end = block.first_pc + block.instructions * trace::inst_bytes;
         if (pc < block.first_pc || pc >= end) continue;
-        with_other_count = counts_.blocks[b].warps;
+        with_other_count = drawn_->blocks[b].warps;
       }
       diff::SemanticEvidence& e = out_.semantics;
       if (begun != with_other_count && e.path != diff::PathMatch::differs) {
@@ -209,10 +229,12 @@ class Rotation {
 
   LaunchContext& c_;
   const Counts& counts_;
+  const Counts* drawn_;
   const ReplayOptions& options_;
   const replay::Resources& clean_;
   TraceBuffer& buffer_;
   const Sample& sample_;
+  uint32_t densest_;
   PairRotation& out_;
   uint64_t site_bytes_ = 0;
   RecordBounds bounds_;
@@ -224,21 +246,29 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
                                   const replay::Resources& clean, TimingProcesses* processes) {
   const auto begin = std::chrono::steady_clock::now();
   PairRotation out;
-  out.one_in = sampling_for(counted, sample);
-  out.semantics.path = diff::PathMatch::not_applicable;
-  out.semantics.invariants = diff::Invariants::not_applicable;
+  const uint32_t densest = out.one_in = sampling_for(counted, sample), seed = sample.seed.value_or(options.seed);
   const SiteList sites = executed_sites(c, counted, options.pair_sites);
   out.sites_left_out = sites.left_out;
+  std::optional<Counts> drawn;
+  if (densest == 1 && sample.select.empty()) {
+    drawn = counted;
+    // Where all intervals are asked for, how often any warp comes to them is.
+    if (!options.sampled && options.interval_sites < sites.pcs.size() && counted.stable && !c.splicer.waits()) {
+      XT_TRY(out.one_in, sampling_by_default(c, counted, seed, *drawn));
+    }
+  }
+  out.semantics.path = diff::PathMatch::not_applicable;
+  out.semantics.invariants = diff::Invariants::not_applicable;
   Counts counts = counted;
   if (c.splicer.waits()) counts.stable = false;   // such loops go round more or less often each time
-  std::vector<uint32_t> bytes = slot_bytes(c, counts, {out.one_in, sample.seed.value_or(options.seed), sample.select});
+  std::vector<uint32_t> bytes = slot_bytes(c, counts, {densest, seed, sample.select});
   const uint32_t largest = c.splicer.largest_record(instrument::ProbeKind::pair);
   if (!counts.stable) bytes = room_for_more(std::move(bytes), largest);
   XT_TRY(const auto buffer, TraceBuffer::create(c.backend, bytes, largest, !counts.stable, {.headless = counts.stable}));
   std::optional<CutOut> cut = cut_out(c.launch);
   if (cut && !works(c, cut->cubin)) cut.reset();
   LaunchContext spliced{c.backend, c.launch, cut ? cut->splicer : c.splicer, c.reference, c.warps, c.warps_per_cta};
-  Rotation rotation(spliced, counts, options, clean, *buffer, sample, out);
+  Rotation rotation(spliced, counts, drawn ? &*drawn : nullptr, options, clean, *buffer, sample, densest, out);
   Progress progress("pair sites", sites.pcs.size(), !options.quiet);
   for (uint32_t pc : sites.pcs) {
     XT_TRY_STATUS(rotation.measure(pc));
