@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 APPS = ROOT / "fixtures" / "apps"
 SCHEMA, VERSION = "xtrace-bench", 4
 # Rotation over every instruction of library kernels takes minutes; a few sites say what a pair costs.
-PAIR_SITES = {"kernels13": 512, "hard_cases": 8, "torch_ops": 8}
+PAIR_SITES = {"kernels13": 512, "hard_cases": 8, "many_waves": 8, "torch_ops": 8}
 PROBES = "block,inst,pair,mem"
 
 
@@ -178,7 +178,7 @@ def has_torch():
 
 def bench(arguments, work):
     xtrace = arguments.build / "bin" / "xtrace"
-    programs = {name: [arguments.build / "bin" / name] for name in ("kernels13", "hard_cases")}
+    programs = {name: [arguments.build / "bin" / name] for name in ("kernels13", "hard_cases", "many_waves")}
     if has_torch():
         programs["torch_ops"] = [sys.executable, APPS / "torch_ops.py"]
     else:
@@ -237,7 +237,7 @@ def main():
     parser.add_argument("--build", type=lambda text: pathlib.Path(text).resolve(), required=True,
                         help="folder with bin/xtrace")
     parser.add_argument("--commit", help="of the sources that were built")
-    parser.add_argument("--only", action="append", metavar="PROGRAM", help="kernels13, hard_cases or torch_ops")
+    parser.add_argument("--only", action="append", metavar="PROGRAM", help="kernels13, hard_cases, many_waves or torch_ops")
     parser.add_argument("--sample", action="append", metavar="all|cta:1/N", help="sampling rate (default: all and cta:1/16)")
     parser.add_argument("--probes", default=PROBES, help=f"with commas (default: {PROBES})")
     parser.add_argument("--processes", type=int, default=5, help="processes that time a launch")
