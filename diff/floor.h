@@ -1,6 +1,7 @@
 // What a probe can not cost less: the bytes that it writes, the issue slots and the cycles of the memory pipe that its instructions
-// take, each over what the device can do; and what its instructions delay their own warp, which is all of it where few warps run. Of the kernel itself only its instructions are known, so its own bytes and accesses count
-// as nothing: the floor is low for a kernel that is bound by memory.
+// take, each over what the device can do; and what its instructions delay their own warp, which is all of it where few warps run. Of the
+// kernel itself only its instructions are known, so its own bytes and accesses count as nothing: the floor is low for a kernel that is
+// bound by memory.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +25,14 @@ struct ProbeWork {
   uint64_t issue_slots = 0;         // of a warp
   uint64_t store_cycles = 0;        // of the memory pipe of an SM
   uint64_t kernel_slots = 0;        // issue slots of the kernel's own instructions
+  uint64_t ctas = 0, warps_per_cta = 0;   // of the launch; 0: it fills the device
   double longest_cycles = 0;        // by which the inserted instructions delay the warps that one place on an SM runs one after another,
                                     // by their stall counts
+  uint64_t traced_ctas = 0;         // those that store; 0: all
 };
 
 struct Floor {
-  double bytes_us = 0, issue_us = 0, store_us = 0;   // what the probe needs, spread evenly over the SMs
+  double bytes_us = 0, issue_us = 0, store_us = 0;   // what the probe needs, spread evenly over the SMs that have a CTA
   double latency_us = 0;            // delay of the longest warp
   double ratio = 1;                 // lower bound: everything overlaps but what the same part of the device must do
   double added = 1;                 // nothing overlaps: the largest of the four is added to the clean time

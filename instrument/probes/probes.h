@@ -50,7 +50,7 @@ struct ProbeContext {
   // Block b leads to b + 1 alone (but may end the warp), which is entered from b alone, stands behind it, and was executed as
   // often; both are full and not implied.
   bool always_follows(uint32_t b) const;
-  // Block b goes on to b + 1 alone, which is entered from b alone and stands behind it; all lanes are in both.
+  // Block b goes on to b + 1 alone (but may end the warp), which is entered from b alone and stands behind it; all lanes are in both.
   bool runs_into(uint32_t b) const;
   // A predicate for the one lane that stores for all, free at every point in [from, to]; nothing where there is no ELECT.
   std::optional<sass::enc::Pred> leader(InstIndex from, InstIndex to) const;

@@ -13,10 +13,10 @@ using namespace latency;
 using Shape = Holder::Shape;
 
 // The block, and what always follows it without a record of its own: in front of a barrier nothing is stored that can be stored
-// behind it.
+// behind it. Where lanes may end, all must be stored.
 ProbeBlock with_followers(const ProbeContext& c, uint32_t number) {
   ProbeBlock all = c.blocks.blocks[number];
-  for (uint32_t b = number; c.runs_into(b) && c.map.blocks[b + 1].implied; ++b) all.count += c.blocks.blocks[b + 1].count;
+  for (uint32_t b = number; !c.map.blocks[b].exits && c.runs_into(b) && c.map.blocks[b + 1].implied; ++b) all.count += c.blocks.blocks[b + 1].count;
   return all;
 }
 

@@ -23,10 +23,10 @@ TEST(Floor, TheLargestPartBinds) {
   EXPECT_DOUBLE_EQ(floor_of(small, {0, 8000, 400}, 10)->added, 2);
   EXPECT_EQ(floor_of(small, {0, 800, 400}, 10)->bound, "stores");
   EXPECT_DOUBLE_EQ(floor_of(small, {}, 10)->added, 1);
-  EXPECT_EQ(floor_of(small, {3000, 800, 400, 0, 310}, 10)->bound, "latency");
-  EXPECT_DOUBLE_EQ(floor_of(small, {3000, 800, 400, 0, 310}, 10)->added, 1.31);
-  EXPECT_DOUBLE_EQ(floor_of(small, {3000, 800, 400, 0, 310}, 10)->ratio, 1) << "a warp may have waited anyway";
-  EXPECT_EQ(floor_of(small, {3000, 800, 400, 0, 290}, 10)->bound, "bytes");
+  EXPECT_EQ(floor_of(small, {3000, 800, 400, 0, 0, 0, 310}, 10)->bound, "latency");
+  EXPECT_DOUBLE_EQ(floor_of(small, {3000, 800, 400, 0, 0, 0, 310}, 10)->added, 1.31);
+  EXPECT_DOUBLE_EQ(floor_of(small, {3000, 800, 400, 0, 0, 0, 310}, 10)->ratio, 1) << "a warp may have waited anyway";
+  EXPECT_EQ(floor_of(small, {3000, 800, 400, 0, 0, 0, 290}, 10)->bound, "bytes");
 }
 
 TEST(Floor, WhatOnePartOfTheDeviceMustDoDoesNotOverlap) {
@@ -34,6 +34,16 @@ TEST(Floor, WhatOnePartOfTheDeviceMustDoDoesNotOverlap) {
   EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 2500}, 10)->ratio, 1.25);
   EXPECT_DOUBLE_EQ(floor_of(small, {0, 2000, 0, 7200}, 10)->ratio, 1.15) << "probes and kernel issue in turn";
   EXPECT_DOUBLE_EQ(floor_of(small, {0, 0, 0, 7200}, 10)->ratio, 1);
+}
+
+TEST(Floor, OnlySmsWithACta) {
+  EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 400, 0, 1, 8}, 10)->store_us, 4);
+  EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 400, 0, 1, 8}, 10)->issue_us, 2);
+  EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 400, 0, 1, 2}, 10)->issue_us, 4) << "two of four schedulers";
+  EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 400, 0, 5, 8}, 10)->store_us, 2);
+  EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 400, 0, 5, 8}, 10)->issue_us, 1);
+  EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 400, 0, 5, 8, 0, 1}, 10)->store_us, 4) << "one of five is traced";
+  EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 400, 0, 5, 8, 0, 1}, 10)->issue_us, 1) << "all decide";
 }
 
 TEST(Floor, NoneWithoutAClock) { EXPECT_FALSE(floor_of(small, {1, 1, 1}, 0)); }

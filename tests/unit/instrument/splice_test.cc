@@ -174,6 +174,39 @@ TEST(Splice, PlainSlots) {
   EXPECT_GE(in_head, 13u);
 }
 
+// The record of a block in which lanes may end stands in it, whatever follows.
+TEST(Splice, RecordsAreStoredBeforeLanesEnd) {
+  size_t ends = 0;
+  for (const Kernel& k : fixture_kernels("sm_90")) {
+    const auto splicer = Splicer::create(k.cubin, k.name, small_shape());
+    if (!splicer) continue;
+    wire::SlotLayout layout = some_layout(small_shape(), false, false);
+    layout.index_bits = splicer->index_bits();
+    layout.short_records = true;
+    layout.lead_bytes = sizeof(wire::SlotHead);
+    Plan plan = plan_of(ProbeKind::block);
+    plan.full_blocks.assign(splicer->blocks().size(), true);
+    const auto spliced = splicer->splice(plan, layout);
+    if (!spliced) continue;
+    const Case c{k, *spliced, spliced->claims};
+    for (const wire::Block& b : spliced->map.blocks) {
+      if (!b.exits || b.record_bytes == 0) continue;
+      const uint32_t last_pc = b.first_pc + (b.instructions - 1) * sass::inst_bytes;
+      bool inside = false, stored = false;
+      for (uint32_t w = c.claims.prologue_words, previous = ~0u; w < word_count(c); ++w) {
+        if (!inserted(c, w)) previous = c.claims.original_of_new[w];
+        if (previous == last_pc) break;
+        inside = previous != ~0u && previous + sass::inst_bytes >= b.first_pc;   // what stands in front of its first one, too
+        const sass::Effects fx = sass::effects(**sass::find_arch(90), word_at(c, c.spliced.cubin, w), 0);
+        stored |= inside && inserted(c, w) && fx.mnemonic == "STG";
+      }
+      ++ends;
+      EXPECT_TRUE(stored) << k.name << " block at " << b.first_pc;
+    }
+  }
+  EXPECT_GE(ends, 20u);
+}
+
 TEST(Splice, PairAtEveryReachableInstruction) {
   size_t sites = 0, edges = 0, refused = 0;
   for (const bool wraps : {true, false})

@@ -28,7 +28,9 @@ Result<diff::ProbeWork> work_of(const LaunchContext& c, const ProbeRun& run, con
   XT_TRY(const instrument::ProbeCost cost,
          instrument::probe_cost(run.spliced, c.launch.record.kernel, counts.executions(), warps));
   return diff::ProbeWork{cost.stored_bytes, cost.issue_slots, cost.store_cycles, cost.kernel_slots,
-                         longest_cycles(cost.warp_cycles, warps.traced, c.warps_per_cta, counts, ctas_at_once)};
+                         c.launch.record.grid.count(), c.warps_per_cta,
+                         longest_cycles(cost.warp_cycles, warps.traced, c.warps_per_cta, counts, ctas_at_once),
+                         warps.traced / std::max(1u, c.warps_per_cta)};
 }
 
 }  // namespace xtrace::cli
