@@ -7,9 +7,9 @@ option(XTRACE_PCH "precompiled headers; OFF checks that every file includes what
 # namespaces of such files must differ; a file for which that is no good stands behind ALONE, and so must one with OBJECT_DEPENDS.
 option(XTRACE_UNITY "compile several files in one run; OFF is better while files are edited" ON)
 
-function(xtrace_together target)  # files to compile alone...
+function(xtrace_together target batch)  # how many at most (0: all), files to compile alone...
   if(XTRACE_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
     set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
@@ -34,7 +34,7 @@ function(xtrace_library name)
     xtrace_precompile(xtrace_${name} REUSE_FROM xtrace_base)
   endif()
   if(NOT A_APART)
-    xtrace_together(xtrace_${name} ${A_ALONE})
+    xtrace_together(xtrace_${name} 10 ${A_ALONE})
   endif()
 endfunction()
 
@@ -46,7 +46,7 @@ function(xtrace_support name)
   target_compile_options(${name} PRIVATE -Wall -Wextra)
   target_link_libraries(${name} PUBLIC ${A_LIBS})
   xtrace_precompile(${name} REUSE_FROM xtrace_base)
-  xtrace_together(${name} ${A_ALONE})
+  xtrace_together(${name} 10 ${A_ALONE})
 endfunction()
 
 # xtrace_tool(name SOURCES ... LIBS ...)   a program for developers, with the C++ library inside
@@ -73,7 +73,8 @@ function(xtrace_test_program name)
   target_compile_definitions(${name} PRIVATE XTRACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                              XTRACE_BINARY_DIR="${CMAKE_BINARY_DIR}")
   target_link_libraries(${name} PRIVATE ${A_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
-  xtrace_together(${name} ${A_ALONE})
+  # What GoogleTest's macros instantiate is most of what is compiled here, and nearly the same in each file.
+  xtrace_together(${name} 0 ${A_ALONE})
 endfunction()
 
 # xtrace_test(name SOURCES a_test.cc LIBS xtrace_x [LABELS gpu] [ALONE a_test.cc])   one GoogleTest program, one CTest entry
