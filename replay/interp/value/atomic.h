@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace xtrace::replay::interp::value {
 
@@ -20,8 +21,8 @@ enum class AtomOp : uint8_t {
 template <typename T>
 constexpr T atomic(AtomOp op, T old, T operand) {
   switch (op) {
-    case AtomOp::add:
-      return static_cast<T>(old + operand);
+    case AtomOp::add:  // wraps around, signed or not
+      return static_cast<T>(static_cast<std::make_unsigned_t<T>>(old) + static_cast<std::make_unsigned_t<T>>(operand));
     case AtomOp::min:
       return operand < old ? operand : old;
     case AtomOp::max:

@@ -193,6 +193,8 @@ TEST(Values, Atomics) {
   EXPECT_EQ(atomic<uint32_t>(AtomOp::dec, 0, 7), 7u);
   EXPECT_EQ(atomic<uint32_t>(AtomOp::dec, 9, 7), 7u);
   EXPECT_EQ(atomic<uint32_t>(AtomOp::dec, 3, 7), 2u);
+  // The compiler evaluates it: an overflow of int would not compile.
+  static_assert(atomic<int32_t>(AtomOp::add, INT32_MAX, 1) == INT32_MIN);
   EXPECT_EQ(atomic<int32_t>(AtomOp::min, -1, 1), -1);
   EXPECT_EQ(atomic<uint32_t>(AtomOp::min, ~0u, 1), 1u);
   EXPECT_EQ(atomic<uint64_t>(AtomOp::add, ~0ull, 2), 1u);
