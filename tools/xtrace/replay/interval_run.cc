@@ -49,7 +49,7 @@ class IntervalRun {
   IntervalRun(LaunchContext& c, const Counts& counts, const ReplayOptions& options, TraceBuffer& buffer,
               const IntervalRequest& request, const trace::GradedTimes& table)
       : c_(c), counts_(counts), options_(options), buffer_(buffer), request_(request), table_(table),
-        full_(counts.full()), whole_(request.all && counts.stable),
+        whole_(request.all && counts.stable),
         base_(base_rate(c, request.densest)) {
     for (double us : c.reference.microseconds) longest_ = std::max(longest_, us * most_cycles_per_us * slowed_down);
   }
@@ -332,7 +332,6 @@ class IntervalRun {
   TraceBuffer& buffer_;
   const IntervalRequest& request_;
   const trace::GradedTimes& table_;
-  const std::vector<bool> full_;
   const bool whole_;
   const uint32_t base_;
   double longest_ = 0;                         // cycles of the launch, at most
