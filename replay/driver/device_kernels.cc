@@ -9,20 +9,34 @@ constexpr char ptx[] = R"(
 .target sm_80
 .address_size 64
 
-// number stamps for each CTA
+// number stamps for each CTA. Several wait until all have begun, by a counter of 32 bits behind the stamps: one that is done before the
+// last begins would leave its SM to that one. After 2^20 looks (the others hold no SM) they go on.
 .visible .entry xtrace_clocks(.param .u64 out, .param .u64 number)
 {
-  .reg .b64 %o, %n, %before, %ticks, %now, %place64, %group64, %bytes;
-  .reg .b32 %place, %group;
-  .reg .pred %again;
+  .reg .b64 %o, %n, %before, %ticks, %now, %place64, %group64, %bytes, %meet;
+  .reg .b32 %place, %group, %groups, %begun, %looks;
+  .reg .pred %again, %alone;
   ld.param.u64 %o, [out];
   ld.param.u64 %n, [number];
   mov.u32 %group, %ctaid.x;
   cvt.u64.u32 %group64, %group;
   mul.lo.u64 %bytes, %n, 24;
+  mov.u32 %groups, %nctaid.x;
+  cvt.u64.u32 %meet, %groups;
+  mad.lo.u64 %meet, %meet, %bytes, %o;
   mad.lo.u64 %o, %group64, %bytes, %o;
   mov.u32 %place, %smid;
   cvt.u64.u32 %place64, %place;
+  setp.eq.u32 %alone, %groups, 1;
+  @%alone bra ROUND;
+  atom.global.add.u32 %begun, [%meet], 1;
+  mov.u32 %looks, 0;
+MEET:
+  ld.volatile.global.u32 %begun, [%meet];
+  add.u32 %looks, %looks, 1;
+  setp.lt.u32 %again, %begun, %groups;
+  setp.lt.and.u32 %again, %looks, 0x100000, %again;
+  @%again bra MEET;
 ROUND:
   mov.u64 %before, %globaltimer;
 TICK:

@@ -26,7 +26,7 @@ class DeviceKernels {
   // All are queued on `stream`.
   Status stamp(CUstream stream, CUdeviceptr out) const;                       // one ClockStamp
   Status sweep(CUstream stream, CUdeviceptr from, uint64_t bytes, uint32_t ctas) const;   // reads it all, writes nothing
-  // `rounds` stamps of each of `ctas` CTAs, of which no two fit on one SM.
+  // `rounds` stamps of each of `ctas` CTAs, of which no two fit on one SM. Behind the stamps lie four bytes that are zero.
   Status clocks(CUstream stream, CUdeviceptr out, uint32_t rounds, uint32_t ctas, uint32_t shared_bytes) const;
 
  private:

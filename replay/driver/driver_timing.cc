@@ -191,11 +191,12 @@ Result<std::vector<ClockReading>> DriverBackend::read_clocks() {
       api_.DeviceGetAttribute(&shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device_), "cuDeviceGetAttribute")));
   std::vector<ClockStamp> stamps(size_t{info_.sm_count} * rounds);
   const uint64_t bytes = stamps.size() * sizeof(ClockStamp);
-  XT_TRY(const CUdeviceptr buffer, watch(pristine_.allocate(bytes, "clocks of the SMs")));
-  // One CTA an SM, as no more fit; but one that is done before the last begins leaves its SM to that one, and another SM without
-  // readings. [guess: why a fit failed once on an H200, while other processes had contexts there]
+  XT_TRY(const CUdeviceptr buffer, watch(pristine_.allocate(bytes + sizeof(uint32_t), "clocks of the SMs")));
+  // One CTA an SM, as no more fit and all wait for the last to begin; but others may hold an SM meanwhile. [Without the wait an SM had no
+  // readings in two of four runs on an H200.]
   for (uint32_t k = 0; k < attempts; ++k) {
-    Status read = kernels_.clocks(stream_.handle(), buffer, rounds, info_.sm_count, static_cast<uint32_t>(shared));
+    Status read = api_.check(api_.MemsetD8Async(buffer + bytes, 0, sizeof(uint32_t), stream_.handle()), "cuMemsetD8Async");
+    if (read) read = kernels_.clocks(stream_.handle(), buffer, rounds, info_.sm_count, static_cast<uint32_t>(shared));
     if (read)
       read = api_.check(api_.MemcpyDtoHAsync(stamps.data(), buffer, bytes, stream_.handle()), "cuMemcpyDtoHAsync");
     XT_TRY_STATUS(drain("reading clocks"));
