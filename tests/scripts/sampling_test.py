@@ -75,6 +75,10 @@ def main():
     expect("spin_lock: tries of the lock are not in the table",
            found["table"] and not any("ATOMG.E.CAS" in row["sass"] for row in found["table"]), found["table"])
 
+    # A part of sparse sites that has nothing else is left out.
+    found = replay(xtrace, "hard_cases-small.xtr", "spin_lock", "--probes=mem", "--sample=site:1/8", "--rotate")["mem", "site:1/8"]
+    expect("spin_lock: rotated mem", not found["refused"] and len(found["table"]) == 6, found)
+
     for line in wrong:
         print(f"FAILED: {line[:600]}")
     return 1 if wrong else 0

@@ -168,7 +168,8 @@ Result<std::unique_ptr<MemRun>> rotate_addresses(LaunchContext& c, uint32_t site
   for (uint32_t part = 0; part < sites_one_in; ++part) {
     const instrument::Splicer splicer = c.splicer.sparse({sites_one_in, part});
     const bool last = part + 1 == sites_one_in && !all;   // the one that says that there is nothing
-    if (splicer.largest_record(instrument::ProbeKind::mem) == 0 && !last) continue;
+    const instrument::Splicer recorded = splicer.without(splicer.polling());
+    if (recorded.largest_record(instrument::ProbeKind::mem) == 0 && !last) continue;
     LaunchContext local{c.backend, c.launch, splicer, c.reference, c.warps, c.warps_per_cta};
     XT_TRY(const Counts counts, count_launch(local, drawn));
     XT_TRY(std::unique_ptr<MemRun> run, run_addresses(local, drawn, counts, compare, clean));
