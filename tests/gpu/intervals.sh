@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Single intervals of whole kernels: do they add up to the time that the warps take? A minute and a half.
+# Single intervals of whole kernels: do they add up to the time that the warps take? Two minutes.
 # shellcheck source=tests/gpu/common.bash
 source "$(dirname "${BASH_SOURCE[0]}")/common.bash"
 need_app
@@ -22,6 +22,15 @@ for kernel in saxpy transpose_tiled reduce_sum histogram sgemm wmma_gemm spmv_cs
 done
 measure kernels13 "$app" "${only[@]}"
 reports=("$XTRACE_OUT/intervals-kernels13.json") wanted=(--fixtures 10)
+hard=$XTRACE_BUILD/bin/hard_cases
+if [ -x "$hard" ]; then
+  only=()
+  for kernel in half_math group_tiles big_shared partial_warp cluster_shared bank_conflicts launch_bounds assert_holds grid_3d async_copy; do
+    only+=(--only "$kernel")
+  done
+  measure hard_cases "$hard" "${only[@]}"
+  reports+=("$XTRACE_OUT/intervals-hard_cases.json")
+fi
 if python3 -c 'import torch' 2> /dev/null; then
   measure torch python3 "$XTRACE_ROOT/fixtures/apps/torch_ops.py" --only gelu --only in_place_add --only layer_norm --only cumsum \
     --only embedding --only softmax
