@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
@@ -403,7 +404,9 @@ CUresult cuModuleGetFunction(CUfunction* f, CUmodule module, const char* name) {
   return TRACED(cuModuleGetFunction, nullptr, (f, module, name), {
     const Kernel* k = find_kernel(name);
     if (k == nullptr) return CUDA_ERROR_NOT_FOUND;
-    *f = reinterpret_cast<CUfunction>(new Function{k, reinterpret_cast<Module*>(module)});
+    static auto& functions = *new std::deque<Function>;   // they last as long as the program
+    functions.push_back({k, reinterpret_cast<Module*>(module)});
+    *f = reinterpret_cast<CUfunction>(&functions.back());
     return CUDA_SUCCESS;
   });
 }
