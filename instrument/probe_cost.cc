@@ -81,7 +81,6 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
     for (; word < next; ++word) XT_TRY_STATUS(add(word, 0, warps.all));
     ++word;
   }
-  sum.decision_slots = sum.issue_slots;
   for (word = prologue; word < first; ++word) XT_TRY_STATUS(add(word, 0, warps.traced));
   for (size_t next = word; next < origin.size(); ++next) {
     if (origin[next] == wire::AddressMap::inserted) continue;

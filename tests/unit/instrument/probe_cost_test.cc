@@ -25,7 +25,6 @@ TEST(ProbeCost, FollowsTheExecutions) {
     // S2R of one number (the kernel loads the other itself), the seed, two IMAD, ISETP, BRA; all warps decide, and those that are
     // traced have a prologue as well.
     EXPECT_EQ(decision.issue_slots, one_in > 1 ? 6u : 0u);
-    EXPECT_EQ(decision.decision_slots, decision.issue_slots);
     EXPECT_EQ(cost(c, none, {10, 3}).issue_slots, 7 * decision.issue_slots + 3 * prologue.issue_slots);
     EXPECT_GE(prologue.issue_slots, 10u);
     EXPECT_LE(prologue.issue_slots, 60u);

@@ -326,6 +326,17 @@ TEST(PlainSlots, WrappingSlotsAreNotForThis) {
   EXPECT_FALSE(view_plain_slots(b.map, buffer_reader(base, b.bytes), {}));
 }
 
+// Writes records with masks into the first slot, one behind the other, with three bits for the block.
+struct ShortRecords {
+  Buffer& buffer;
+  uint32_t at = sizeof(wire::SlotHead);
+  void operator()(uint32_t block, uint32_t mask, uint32_t clock) {
+    buffer.put(0, at, clock << 3 | (block + 1));
+    buffer.put(0, at + 4, mask);
+    at += 8;
+  }
+};
+
 // 0 leads to 1 itself, and to 2 through 3; in 3 and 2 lanes may end.
 TEST(PlainSlots, ImpliedBlocksFollowFromTheirNeighbours) {
   Buffer b(1, 128);
@@ -343,12 +354,7 @@ TEST(PlainSlots, ImpliedBlocksFollowFromTheirNeighbours) {
   b.map.blocks[3].successors = {2};
   b.map.blocks[3].exits = b.map.blocks[3].implied = true;
   b.head(0, 0, 0, 1, 5);
-  uint32_t at = sizeof(wire::SlotHead);
-  const auto record = [&](uint32_t block, uint32_t mask, uint32_t clock) {
-    b.put(0, at, clock << 3 | (block + 1));
-    b.put(0, at + 4, mask);
-    at += 8;
-  };
+  ShortRecords record{b};
   record(0, 0xff, 10);
   record(1, 0x0f, 20);   // lanes 4..7 of the 0 before are in 3, of which 6 and 7 end
   record(0, 0x0f, 30);   // all go to 3
@@ -389,12 +395,7 @@ TEST(PlainSlots, ImpliedBlocksInARow) {
     block.record_bytes = block.implied ? 0 : 8;
   }
   b.head(0, 0, 0, 1, 5);
-  uint32_t at = sizeof(wire::SlotHead);
-  const auto record = [&](uint32_t block, uint32_t mask, uint32_t clock) {
-    b.put(0, at, clock << 3 | (block + 1));
-    b.put(0, at + 4, mask);
-    at += 8;
-  };
+  ShortRecords record{b};
   record(0, 0xffff, 100);
   record(2, 0x00f0, 140);
   record(4, 0x0f00, 150);
