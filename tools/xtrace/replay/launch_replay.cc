@@ -260,7 +260,7 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
       if (!options_.keep_code.empty())
         XT_TRY_STATUS(keep_code(options_.keep_code, stem_of(launch_.record), config, (*run)->spliced.cubin));
       report_.configs.push_back(std::move(config));
-      XT_TRY(const diff::ProbeWork work, work_of(c, **run, *counts, wave()));
+      XT_TRY(const diff::ProbeWork work, work_of(c, (*run)->spliced, *counts, wave()));
       runs_.push_back({report_.configs.size() - 1, std::move(*run), work});
     }
   }
@@ -309,7 +309,7 @@ Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
   XT_TRY(const Counts counts, count_launch(c, Drawn{1, options_.seed, {}}));
   Sample on_this = sample;
   on_this.select = drawn(sample).select;
-  auto rotation = rotate_pairs(c, on_this, counts, options_, clean_resources_, processes_);
+  auto rotation = rotate_pairs(c, on_this, counts, options_, clean_resources_, wave(), processes_);
   if (!rotation) {
     if (rotation.error().kind != ErrorKind::unsupported) return tl::make_unexpected(std::move(rotation).error().in("under the pair probe"));
     refuse(ProbeKind::pair, sample, rotation.error());
@@ -323,6 +323,7 @@ Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
   config.budget = options_.budget;
   config.semantics = rotation->semantics;
   config.timing = rotation->timing;
+  config.floor = rotation->floor;
   if (config.timing) {
     config.timing->intervals = rotation->intervals.rows.size();
     config.timing->unconverged = config.timing->intervals - diff::converged(rotation->intervals);

@@ -7,6 +7,7 @@
 #include "instrument/cubin/extract.h"
 #include "tools/xtrace/replay/interval_run.h"
 #include "tools/xtrace/replay/measurement.h"
+#include "tools/xtrace/replay/probe_work.h"
 
 namespace xtrace::cli {
 namespace {
@@ -154,16 +155,20 @@ class Rotation {
   }
 
   // A subset of the sites, spread evenly: of each round the median site.
-  Status time(const std::vector<uint32_t>& pcs, TimingProcesses* processes) {
+  Status time(const std::vector<uint32_t>& pcs, uint32_t ctas_at_once, TimingProcesses* processes) {
     Measurement m{c_.backend, c_.launch, c_.reference, options_, processes};
     m.together = true;
     m.rounds = std::max(1u, options_.rounds / fewer_rounds);
     m.buffers.push_back(buffer_.image());
     std::vector<Bytes> cubins;
+    std::vector<diff::ProbeWork> work;
     const size_t step = std::max<size_t>(1, pcs.size() / timed_sites);
     for (size_t i = step / 2; i < pcs.size(); i += step) {
       auto spliced = splice(pcs[i], {out_.one_in, sample_.seed.value_or(options_.seed)});
       if (!spliced) continue;
+      if (drawn_ != nullptr) {
+        XT_TRY(work.emplace_back(), work_of(c_, *spliced, *drawn_, ctas_at_once));
+      }
       cubins.push_back(std::move(spliced->cubin));
       XT_TRY(const replay::ModuleHandle module, c_.backend.load(cubins.back()));
       m.variants.push_back({fmt::format("pair@{:#x}", pcs[i]), module, {}});
@@ -177,6 +182,7 @@ class Rotation {
     out_.timing->claims_time = true;
     out_.median_microseconds = measured->stats.variants[0].samples.median;
     out_.warnings = std::move(measured->warnings);
+    out_.floor = median_floor(work, measured->stats.clean.median);
     return {};
   }
 
@@ -185,6 +191,16 @@ class Rotation {
     return c_.splicer.splice({instrument::ProbeKind::pair, {OrigPc{pc}}, rate.one_in, rate.seed, counts_.full(), {},
                               instrument::ProbeKind::mem, sample_.select},
                              bounds_.layout(buffer_.layout(), instrument::Around::instruction, pc));
+  }
+  std::optional<diff::Floor> median_floor(const std::vector<diff::ProbeWork>& work, double clean_us) const {
+    const auto rates = diff::device_rates(c_.backend.info().device);
+    std::vector<diff::Floor> floors;
+    for (const diff::ProbeWork& w : work)
+      if (const auto floor = rates ? diff::floor_of(*rates, w, clean_us) : std::nullopt) floors.push_back(*floor);
+    if (floors.empty()) return std::nullopt;
+    const auto middle = floors.begin() + static_cast<std::ptrdiff_t>(floors.size() / 2);
+    std::nth_element(floors.begin(), middle, floors.end(), [](const auto& a, const auto& b) { return a.added < b.added; });
+    return *middle;
   }
   Status clear(const wire::SlotLayout& slots) {
     return slots.slot_bytes < buffer_.layout().slot_bytes ? buffer_.clear(slots) : buffer_.clear();
@@ -243,7 +259,7 @@ class Rotation {
 }  // namespace
 
 Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts& counted, const ReplayOptions& options,
-                                  const replay::Resources& clean, TimingProcesses* processes) {
+                                  const replay::Resources& clean, uint32_t ctas_at_once, TimingProcesses* processes) {
   const auto begin = std::chrono::steady_clock::now();
   PairRotation out;
   const uint32_t densest = out.one_in = sampling_for(counted, sample), seed = sample.seed.value_or(options.seed);
@@ -256,6 +272,8 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
     if (!options.sampled && options.interval_sites < sites.pcs.size() && counted.stable && !c.splicer.waits()) {
       XT_TRY(out.one_in, sampling_by_default(c, counted, seed, *drawn));
     }
+  } else if (sample.select.empty()) {
+    XT_TRY(drawn, count_launch(c, Drawn{densest, seed, {}}));
   }
   out.semantics.path = diff::PathMatch::not_applicable;
   out.semantics.invariants = diff::Invariants::not_applicable;
@@ -281,7 +299,7 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
   out.semantics.lost = out.losses.count(trace::LossSeverity::lost) + out.intervals.records_lost;
   out.semantics.distrusted = out.losses.count(trace::LossSeverity::distrust);
   if (options.compare && c.backend.info().measures_time)
-    XT_TRY_STATUS(rotation.time(sites.pcs, processes));
+    XT_TRY_STATUS(rotation.time(sites.pcs, ctas_at_once, processes));
   if (options.compare && !out.timing) {
     out.timing = diff::TimingEvidence{};   // not measured: what the pairs say of time is no result
     out.timing->claims_time = true;

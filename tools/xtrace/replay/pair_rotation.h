@@ -20,15 +20,16 @@ struct PairRotation {
   diff::SemanticEvidence semantics;
   diff::SpatialEvidence space;
   std::optional<diff::TimingEvidence> timing;   // of the median site
+  std::optional<diff::Floor> floor;             // of the median among the timed sites
   std::vector<std::string> warnings;
   diff::IntervalFidelity intervals;             // without the dense trace's
   double median_microseconds = 0;
   double seconds = 0;                           // what the rotation took
 };
 
-// `counts` are those of all CTAs. With options.compare the outputs are compared after every site, and a subset of the
+// `counts` are those of all CTAs, of which `ctas_at_once` fit on the device. With options.compare the outputs are compared after every site, and a subset of the
 // sites is timed against the clean kernel.
 Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts& counts, const ReplayOptions& options,
-                                  const replay::Resources& clean, TimingProcesses* processes);
+                                  const replay::Resources& clean, uint32_t ctas_at_once, TimingProcesses* processes);
 
 }  // namespace xtrace::cli

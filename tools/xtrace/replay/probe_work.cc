@@ -22,11 +22,11 @@ double longest_cycles(uint64_t warp_cycles, uint64_t traced, uint64_t warps_per_
 
 }  // namespace
 
-Result<diff::ProbeWork> work_of(const LaunchContext& c, const ProbeRun& run, const Counts& counts, uint32_t ctas_at_once) {
+Result<diff::ProbeWork> work_of(const LaunchContext& c, const instrument::Spliced& spliced, const Counts& counts, uint32_t ctas_at_once) {
   instrument::LaunchWarps warps{c.warps, 0};
-  for (uint32_t w = 0; w < c.warps; ++w) warps.traced += run.spliced.map.layout.is_sampled(w);
+  for (uint32_t w = 0; w < c.warps; ++w) warps.traced += spliced.map.layout.is_sampled(w);
   XT_TRY(const instrument::ProbeCost cost,
-         instrument::probe_cost(run.spliced, c.launch.record.kernel, counts.executions(), warps));
+         instrument::probe_cost(spliced, c.launch.record.kernel, counts.executions(), warps));
   return diff::ProbeWork{cost.stored_bytes, cost.issue_slots, cost.store_cycles, cost.kernel_slots,
                          c.launch.record.grid.count(), c.warps_per_cta,
                          longest_cycles(cost.warp_cycles, warps.traced, c.warps_per_cta, counts, ctas_at_once),

@@ -6,7 +6,7 @@
 
 namespace xtrace::cli {
 
-// `ctas_at_once`: how many fit on the device; 0: not known.
-Result<diff::ProbeWork> work_of(const LaunchContext& c, const ProbeRun& run, const Counts& counts, uint32_t ctas_at_once);
+// `counts`: of the traced warps. `ctas_at_once`: how many fit on the device; 0: not known.
+Result<diff::ProbeWork> work_of(const LaunchContext& c, const instrument::Spliced& spliced, const Counts& counts, uint32_t ctas_at_once);
 
 }  // namespace xtrace::cli
