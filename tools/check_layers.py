@@ -3,7 +3,7 @@
 
 Rows: room -> rooms it may include, and system headers it may use beyond the standard library. A room may always include
 itself. `impl` headers are allowed in .cc files only. Also: only the rooms of ENVIRONMENT read environment variables, so that
-what the others compute follows from their arguments. Exit status 1 with one line a violation."""
+what the others compute follows from their arguments; and no loop runs over what is inside a Result that ends before it. Exit status 1 with one line a violation."""
 import pathlib
 import re
 import sys
@@ -31,6 +31,8 @@ TABLE = {
 }
 ENVIRONMENT = {"base", "capture/inject", "tools/xtrace"}
 GETENV = re.compile(r"\bgetenv\s*\(")
+LOOP = re.compile(r"\bfor \(")
+OVER = re.compile(r"[^:]:([^:].*)")
 # Headers outside every room that any room may use.
 STANDARD = re.compile(r"^[a-z0-9_]+$")
 POSIX = re.compile(r"^(sys/|unistd|fcntl|dlfcn|poll|signal|spawn|errno|pthread|cxxabi|elf|link|regex)")
@@ -51,6 +53,21 @@ def foreign_name(header):
     return re.sub(r"\.(h|hpp)$", "", first)
 
 
+def loops_over_inside(line):
+    """for (x : f().value()) and for (x : *f()): C++20 keeps what f gives no longer than until the loop begins."""
+    for loop in LOOP.finditer(line):
+        depth, end = 1, loop.end()
+        while depth > 0 and end < len(line):
+            depth += {"(": 1, ")": -1}.get(line[end], 0)
+            end += 1
+        over = OVER.search(line[loop.end():end - 1])
+        if over and ";" not in line[loop.end():end]:
+            what = over.group(1).strip()
+            if what.endswith(").value()") or (what.startswith("*") and what.endswith(")")):
+                return True
+    return False
+
+
 def check(root=ROOT):
     bad = []
     files = [p for ext in ("*.h", "*.cc", "*.def") for p in root.rglob(ext)]
@@ -58,11 +75,15 @@ def check(root=ROOT):
         rel = file.relative_to(root).as_posix()
         if rel.startswith(("build", ".", "out/")):
             continue
+        lines = file.read_text(errors="replace").splitlines()
+        for number, line in enumerate(lines, 1):
+            if loops_over_inside(line):
+                bad.append(f"{rel}:{number}: the loop runs over what is inside a Result that is gone")
         room = room_of(rel)
         if room is None:
             continue
         rooms, foreign, impl = TABLE[room]
-        for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1):
+        for number, line in enumerate(lines, 1):
             if room not in ENVIRONMENT and GETENV.search(line):
                 bad.append(f"{rel}:{number}: {room} may not read environment variables")
             m = INCLUDE.match(line)

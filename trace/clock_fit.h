@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
+
+#include "base/status.h"
 
 namespace xtrace::trace {
 
@@ -17,8 +18,8 @@ struct ClockReading {
 
 class ClockFit {
  public:
-  // Nothing without readings of the same SMs, two at least of each, on both sides, or where a clock did not go forward.
-  static std::optional<ClockFit> of(std::span<const ClockReading> before, std::span<const ClockReading> after);
+  // device: not the same SMs on both sides with two readings at least of each, or a clock that did not go forward. Says which.
+  static Result<ClockFit> of(std::span<const ClockReading> before, std::span<const ClockReading> after);
 
   bool covers(uint32_t sm) const { return sm < lines_.size() && lines_[sm].used; }
   // ns since the first reading. The low 32 bits of a clock between the readings are enough, when fewer than 2^32 cycles lie

@@ -220,14 +220,17 @@ TEST_F(GpuTiming, NoEffectBeforeItsCause) {
   ASSERT_OK(backend_->restore(s.reference.module, replay::RestoreScope::all));
   const auto readings = [&] {
     std::vector<trace::ClockReading> out;
-    for (const replay::ClockReading& r : backend_->read_clocks().value()) out.push_back({r.sm, r.clock, r.nanoseconds});
+    const auto read = backend_->read_clocks();
+    EXPECT_TRUE(read) << read.error().to_string();
+    if (read)
+      for (const replay::ClockReading& r : *read) out.push_back({r.sm, r.clock, r.nanoseconds});
     return out;
   };
   const auto before = readings();
   ASSERT_TRUE(backend_->run(s.reference.module)->completed);
   const auto after = readings();
   const auto fit = trace::ClockFit::of(before, after);
-  ASSERT_TRUE(fit) << before.size() << " and " << after.size() << " readings";
+  ASSERT_OK(fit);
   const Bytes bytes = backend_->read_region(s.reference.module, 1).value();
   std::vector<replay::Hop> hops(replay::ring_hops);
   std::memcpy(hops.data(), bytes.data(), bytes.size());

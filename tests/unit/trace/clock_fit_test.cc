@@ -51,13 +51,18 @@ TEST(ClockFit, ARateThatChangedAmongTheReadingsShowsInTheResidual) {
 
 TEST(ClockFit, NothingOfReadingsThatDoNotFitTogether) {
   const auto before = readings(1'000'000, 5);
-  EXPECT_FALSE(ClockFit::of({}, {}));
-  EXPECT_FALSE(ClockFit::of(before, {}));
-  EXPECT_FALSE(ClockFit::of({}, before));
-  EXPECT_FALSE(ClockFit::of(readings(1'700'000, 5), before));   // backwards
+  const auto reason = [](std::span<const ClockReading> first, std::span<const ClockReading> second) {
+    const auto fit = ClockFit::of(first, second);
+    return fit ? "a fit" : fit.error().to_string();
+  };
+  EXPECT_EQ(reason({}, {}), "no SM's clock was read");
+  EXPECT_EQ(reason(before, {}), "SM 0 was read 8 times before the launch and 0 times after it, of 3 SMs");
+  EXPECT_EQ(reason({}, before), "SM 0 was read 0 times before the launch and 8 times after it, of 3 SMs");
+  EXPECT_EQ(reason(readings(1'700'000, 5), before),
+            "SM 0 went backwards: clock 5001399864 at 1707000 ns, then 5000000000 at 1000000 ns (readings 7 and 8, 8 of them before the launch)");
   auto other = readings(1'700'000, 5);
   for (ClockReading& r : other) r.sm += r.sm == 7;
-  EXPECT_FALSE(ClockFit::of(before, other));
+  EXPECT_EQ(reason(before, other), "SM 7 was read 8 times before the launch and 0 times after it, of 4 SMs");
 }
 
 TEST(ClockFit, ClockModelTakesItOver) {

@@ -165,6 +165,21 @@ Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::Pr
   return counted;
 }
 
+std::optional<std::string> path_difference(const LaunchContext& c, const Counts& counts) {
+  if (counts.stable) return std::nullopt;
+  const std::vector<bool> waiting = c.splicer.waiting();
+  const bool waits = has_any(waiting);
+  for (uint32_t b = 0; b < counts.blocks.size(); ++b) {
+    const wire::BlockCount &now = counts.blocks[b], &before = counts.before[b];
+    if (same_path(counts.left_out, b, now, before) || waiting[b]) continue;
+    if (waits && now.lanes == before.lanes && !may_repeat(c.splicer.blocks(), b)) continue;
+    return fmt::format("block {} at {:#x} was executed {} times by {} lanes, then {} times by {}", b, c.splicer.blocks()[b].first_pc,
+                       before.warps, before.lanes, now.warps, now.lanes);
+  }
+  if (waits) return std::nullopt;   // of which warps wait longer nothing follows
+  return "every block was executed as often, but by other warps";
+}
+
 Result<bool> paths_vary(LaunchContext& c, const Drawn& drawn, const Counts& counts) {
   constexpr int more = 4;   // of two replays each
   for (int k = 0; k < more; ++k) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "instrument/instrument.h"
@@ -69,6 +71,10 @@ Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn,
 // come to blocks behind it in other groups each time: where these are the only ones that differ, warps have room for a record of each lane
 // there. Not stable: something else differs as well.
 Result<Counts> count_without_polls(LaunchContext& c, const Drawn& drawn, const std::vector<bool>& polling);
+
+// How the two replays of `counts` differ beyond what waiting explains: blocks of loops that wait for others, and lanes that come out
+// of them in other groups.
+std::optional<std::string> path_difference(const LaunchContext& c, const Counts& counts);
 
 // Whether the launch takes other paths than `counts` says, by itself: two counting replays of a kernel that waits by spinning may
 // have agreed by chance. Makes some more of them.

@@ -66,7 +66,7 @@ Result<fs::path> trace_path(const EmitContext& e, const std::string& name) {
 }
 
 // The buffer may hold the records of a timing launch since.
-Result<std::optional<trace::ClockFit>> run_again(const EmitContext& e, replay::ModuleHandle module, TraceBuffer& buffer) {
+Result<TimeAxis> run_again(const EmitContext& e, replay::ModuleHandle module, TraceBuffer& buffer) {
   const auto readings = [&]() -> Result<std::vector<trace::ClockReading>> {
     XT_TRY(const auto read, e.c.backend.read_clocks());
     std::vector<trace::ClockReading> out;
@@ -79,13 +79,17 @@ Result<std::optional<trace::ClockFit>> run_again(const EmitContext& e, replay::M
   XT_TRY(const replay::RunOutcome outcome, e.c.backend.run(module));
   if (!outcome.completed) return device("{}", outcome.failure);
   XT_TRY(const auto after, readings());
-  const std::optional<trace::ClockFit> fit = trace::ClockFit::of(before, after);
-  if (!e.options.compare) return fit;
+  TimeAxis axis;
+  if (auto fit = trace::ClockFit::of(before, after))
+    axis.fit = std::move(*fit);
+  else if (!before.empty() || !after.empty())
+    axis.missing = fit.error().to_string();
+  if (!e.options.compare) return axis;
   diff::SemanticEvidence again;
   XT_TRY_STATUS(compare_now(e.c, module, again));
   if (again.output != diff::OutputMatch::equal && again.output != diff::OutputMatch::unstable_only)
     return device("the replay for the trace file changed the output: {}", again.output_text);
-  return fit;
+  return axis;
 }
 
 Result<trace::TraceMeta> trace_meta(const EmitContext& e, const diff::ConfigReport& config, trace::TraceKind kind,
@@ -114,7 +118,8 @@ Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& r
   const std::string name = stem_of(e, config);
   XT_TRY(const fs::path file_path, trace_path(e, name + ".xtrace"));
   XT_TRY(const fs::path timeline_path, trace_path(e, name + ".pftrace"));
-  XT_TRY(const auto fit, run_again(e, run.module, *run.buffer));
+  XT_TRY(const TimeAxis axis, run_again(e, run.module, *run.buffer));
+  const std::optional<trace::ClockFit>& fit = axis.fit;
   XT_TRY(const trace::RecordView view, run.buffer->view(run.spliced.map));
   const std::vector<wire::WarpHeader> headers = header_array(view.headers);
   // Without a fit, from what warps read; cycles as nanoseconds when the launch is too short for that to tell.
@@ -126,7 +131,7 @@ Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& r
   XT_TRY(trace::TraceMeta meta, trace_meta(e, config, run.kind, map));
   meta.identity.sm_clock_ghz = ghz;
   meta.headers = headers;
-  meta.identity.notes.emplace_back("time axis", clocks.statement());
+  meta.identity.notes.emplace_back("time axis", clocks.statement() + (axis.missing.empty() ? "" : "; no line through readings around the launch: " + axis.missing));
   XT_TRY(const auto trace_file, trace::TraceFileWriter::create(file_path, meta));
   XT_TRY(const auto timeline,
          trace::PerfettoExporter::create(timeline_path, map, run.kind, clocks, meta.labels, {.max_slices = e.options.max_slices}));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,13 @@ std::string sample_suffix(const diff::ConfigReport& config);
 std::string stem_of(const EmitContext& e, const diff::ConfigReport& config);
 // In the folder of the traces, which is made.
 Result<std::filesystem::path> trace_path(const EmitContext& e, const std::string& name);
-// From restored memory, once more as it was judged: an error when that changes the output. The clocks of the SMs, from
-// readings around the launch; none where the backend has none.
-Result<std::optional<trace::ClockFit>> run_again(const EmitContext& e, replay::ModuleHandle module, TraceBuffer& buffer);
+// The clocks of the SMs, from readings around the launch; none where the backend has none, or where they lie on no line.
+struct TimeAxis {
+  std::optional<trace::ClockFit> fit;
+  std::string missing;   // why there is none, where clocks were read
+};
+// From restored memory, once more as it was judged: an error when that changes the output.
+Result<TimeAxis> run_again(const EmitContext& e, replay::ModuleHandle module, TraceBuffer& buffer);
 Result<trace::TraceMeta> trace_meta(const EmitContext& e, const diff::ConfigReport& config, trace::TraceKind kind,
                                     const wire::AddressMap& map);
 

@@ -222,7 +222,8 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
     }
     if (!counts->same_output)
       report_.warnings.push_back("the counting replay changed the output: " + counts->difference);
-    if (!counts->stable) report_.warnings.push_back("two counting replays took different paths");
+    if (const auto difference = path_difference(c, *counts))
+      report_.warnings.push_back("two counting replays took different paths: " + *difference);
     for (ProbeKind probe : options_.probes) {
       if (probe == ProbeKind::none) continue;
       // mem and the point probes merge the parts by themselves; what looks at all sites at once has one.
