@@ -73,6 +73,9 @@ struct Plan {
   // (by block; empty: none): Splicer::polling().
   std::vector<bool> unrecorded{};
   uint32_t span = 1;                   // around so many instructions, the site first, none of which ends the block
+  // `inst` in plain slots: at most so many stall cycles between two clocks of a block, and what clocks.h says; 0: a clock at every
+  // instruction. With places or sparse sites every one of these has a clock.
+  uint32_t clock_gap = 0;
   bool twice = false;                  // of stretches: what begins and what ends them stands there twice, and takes time twice
   bool samples() const { return one_in > 1 || !select.empty(); }
 };
@@ -91,6 +94,9 @@ struct Spliced {
   SpliceReport report;
   SpliceClaims claims;                 // what the verifier was told; it has passed
 };
+
+// Plan::clock_gap where nobody says otherwise.
+constexpr uint32_t usual_clock_gap = 32;
 
 // Cycles for which a warp issues nothing in front of an instruction, more than without.
 struct Delay {

@@ -472,7 +472,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
   for (const wire::Block& b : out.map.blocks) XT_CHECK(!b.unrecorded || b.record_bytes == 0, "a block without records has one");
   bool packs = false, four_groups = false;
-  const auto is_packed = [&plan](const wire::Block& b) { return b.full && (!b.clock_at.empty() || plan.probe == ProbeKind::mem); };
+  const auto is_packed = [&plan](const wire::Block& b) { return plan.probe == ProbeKind::mem ? b.full : b.grouped; };
   for (const wire::Block& b : out.map.blocks) {
     packs |= is_packed(b) || !b.chain.empty();
     four_groups |= is_packed(b) || b.chain.size() + 1 == LaneGroups::groups;

@@ -35,6 +35,17 @@ void Aggregate::set_counts(std::span<const wire::BlockCount> blocks) {
   blocks_.assign(blocks.begin(), blocks.end());
 }
 
+Aggregate::Ends Aggregate::ends_of(const wire::Block& block, size_t k, bool next_read) {
+  if (!next_read) return Ends::unknown;
+  if (block.has_clock(k)) return Ends::read;
+  if (block.implied || !block.clock_at[k].waits) return Ends::unknown;
+  for (size_t i = k; i-- > 0;) {
+    if (block.clock_at[i].waits) return Ends::unknown;
+    if (block.has_clock(i)) return Ends::implied;
+  }
+  return Ends::unknown;
+}
+
 void Aggregate::add_intervals(const WarpTrace& trace) {
   size_t gap = 0;
   for (uint32_t i = 0; i < trace.records(); ++i) {
@@ -43,23 +54,23 @@ void Aggregate::add_intervals(const WarpTrace& trace) {
     const auto clocks = trace.clocks(i);
     const wire::Block& block = map_.blocks[trace.index[i]];
     Instruction* inst = &instructions_[first_instruction_[trace.index[i]]];
-    for (size_t k = 0; k + 1 < clocks.size(); ++k, ++inst) {
-      if (clocks[k + 1] > clocks[k] && block.has_clock(k) && block.has_clock(k + 1)) {
-        inst->ungraded.add(clocks[k + 1] - clocks[k]);
-      } else {
+    for (size_t k = 0; k < clocks.size(); ++k) inst[k].offset_sum += static_cast<double>(static_cast<int64_t>(clocks[k] - clocks[0]));
+    const auto add = [&](Ends ends, uint64_t from, uint64_t to) {
+      if (ends == Ends::unknown || to <= from) {
         ++inst->unattributed;
+        return;
       }
-    }
+      inst->ungraded.add(to - from);
+      inst->from_implied += ends == Ends::implied;
+    };
+    for (size_t k = 0; k + 1 < clocks.size(); ++k, ++inst)
+      add(ends_of(block, k, block.has_clock(k + 1)), clocks[k], clocks[k + 1]);
     // From the last instruction to the next record, if any lane of this one goes on there.
     const bool follows = i + 1 < trace.records() && !gap_follows && !may_wait_behind_[trace.index[i]] &&
                          (trace.mask[i] & trace.mask[i + 1]) != 0;
     const uint64_t next = follows ? trace.clocks(i + 1).front() : 0;
-    const bool read = block.has_clock(clocks.size() - 1) && (!follows || map_.blocks[trace.index[i + 1]].has_clock(0));
-    if (follows && read && next > clocks.back()) {
-      inst->ungraded.add(next - clocks.back());
-    } else {
-      ++inst->unattributed;
-    }
+    const bool next_read = follows && map_.blocks[trace.index[i + 1]].has_clock(0);
+    add(ends_of(block, clocks.size() - 1, next_read), clocks.back(), next);
   }
 }
 

@@ -32,9 +32,12 @@ class Aggregate {
   struct Instruction {
     uint32_t pc = 0, block = 0;
     Distribution ungraded;  // clock of the next instruction minus clock of this one, nothing subtracted
+    uint64_t from_implied = 0;   // of those: intervals that begin where the stall counts say, as the clock there was not read. The
+                                 // instruction is the only one that waits since the last clock that was; what else held these up is in it
     uint64_t unattributed =
         0;  // executions without such an interval: the warp went on with other lanes, or ended, or waited for others
             // in a loop without records
+    double offset_sum = 0;       // over the executions: clock of this one minus clock of the block's first
   };
   const std::vector<wire::BlockCount>& blocks() const { return blocks_; }
   const std::vector<Instruction>& instructions() const {
@@ -46,6 +49,9 @@ class Aggregate {
 
  private:
   void add_intervals(const WarpTrace& trace);
+  enum class Ends : uint8_t { read, implied, unknown };
+  // What is known of the time from instruction k of a block to the clock of the next one; `next_read`: that one was read.
+  static Ends ends_of(const wire::Block& block, size_t k, bool next_read);
 
   const wire::AddressMap& map_;
   const TraceKind kind_;

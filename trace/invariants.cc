@@ -94,13 +94,20 @@ void InvariantChecker::check_clocks(const WarpTrace& trace) {
   uint32_t record = 0;
   for (size_t i = 1; i < trace.clock.size(); ++i) {
     while (trace.clock_begin[record + 1] <= i) ++record;
-    // The time of an implied block lies between those of its neighbours, and may be one of them.
-    const bool placed = kind_ == TraceKind::block && (is_implied(trace.index[record]) || is_implied(trace.index[record - 1]));
+    // A clock that nobody read lies between its neighbours, and may be one of them.
+    const bool first = i == trace.clock_begin[record];   // else the one before is of the same record
+    const bool placed = is_placed(trace, record, i) || is_placed(trace, first ? record - 1 : record, i - 1);
     if (placed ? trace.clock[i] < trace.clock[i - 1] : trace.clock[i] <= trace.clock[i - 1])
       violated(Invariant::clock_order, trace, record, fmt::format("a clock above {}", trace.clock[i - 1]),
                fmt::format("{} (clock {} of the record)", trace.clock[i], i - trace.clock_begin[record]));
   }
   if (!trace.clock.empty()) passed(Invariant::clock_order, trace.clock.size() - 1);
+}
+
+bool InvariantChecker::is_placed(const WarpTrace& trace, uint32_t record, size_t clock) const {
+  if (kind_ == TraceKind::pair) return false;
+  const wire::Block& block = map_.blocks[trace.index[record]];
+  return kind_ == TraceKind::block ? block.implied : !block.has_clock(clock - trace.clock_begin[record]);
 }
 
 void InvariantChecker::check_paths(const WarpTrace& trace) {

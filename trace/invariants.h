@@ -64,7 +64,7 @@ class InvariantChecker {
   void check_clocks(const WarpTrace& trace);
   void check_paths(const WarpTrace& trace);
   bool allowed(const Next& next, uint32_t block) const;
-  bool is_implied(uint32_t block) const { return map_.blocks[block].implied; }
+  bool is_placed(const WarpTrace& trace, uint32_t record, size_t clock) const;   // the clock was not read
   std::string describe(const Next& next) const;
   void passed(Invariant i, uint64_t n = 1) { result_.rows[static_cast<size_t>(i)].checked += n; }
   void violated(Invariant i, const WarpTrace& trace, uint32_t record, std::string expected,

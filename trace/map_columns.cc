@@ -42,6 +42,33 @@ void decode_points(VarintReader& in, wire::AddressMap& map) {
   map.sites_one_in = in.varint32();
 }
 
+// Instructions whose clock was not read, each as twice the distance from the one before, plus 1 where no register was free.
+void encode_placed(std::string& out, const wire::Block& b) {
+  std::vector<uint32_t> placed;
+  for (uint32_t i = 0; i < b.clock_at.size(); ++i)
+    if (b.clock_at[i].bytes >= wire::ClockPlace::implied) placed.push_back(i);
+  put_varint(out, placed.size());
+  uint32_t previous = 0;
+  for (uint32_t i : placed) {
+    put_varint(out, (i - previous) * 2 + (b.clock_at[i].bytes == wire::ClockPlace::absent));
+    previous = i;
+  }
+}
+
+void decode_placed(VarintReader& in, wire::Block& b) {
+  constexpr uint32_t most_clocks = 1 << 16;   // of a block: what claims more is damaged
+  const size_t n = in.count();
+  if (n > b.clocks || b.clocks > most_clocks) return in.fail();
+  if (n != 0) b.clock_at.resize(b.clocks);
+  uint64_t at = 0;
+  for (size_t k = 0; k < n; ++k) {
+    const uint32_t step = in.varint32();
+    at += step / 2;
+    if (at >= b.clocks) return in.fail();
+    b.clock_at[at].bytes = step % 2 != 0 ? wire::ClockPlace::absent : wire::ClockPlace::implied;
+  }
+}
+
 }  // namespace
 
 void encode_map(std::string& out, const wire::AddressMap& map) {
@@ -54,6 +81,7 @@ void encode_map(std::string& out, const wire::AddressMap& map) {
     put_varint(out, (b.indirect ? 1u : 0u) | (b.exits ? 2u : 0u) | (b.implied ? 4u : 0u) | (b.unrecorded ? 8u : 0u));
     put_varint(out, b.successors.size());
     for (uint32_t s : b.successors) put_varint(out, s);
+    encode_placed(out, b);
   }
   put_varint(out, map.sites.size());
   for (const wire::Site& s : map.sites) {
@@ -106,6 +134,7 @@ void decode_map(VarintReader& in, wire::AddressMap& map) {
     b.unrecorded = flags & 8;
     b.successors.resize(in.count());
     for (uint32_t& s : b.successors) s = in.varint32();
+    decode_placed(in, b);
   }
   map.sites.resize(in.count(4));
   for (wire::Site& s : map.sites) {

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "trace/implied_clocks.h"
 
 namespace xtrace::trace {
 namespace {
@@ -106,20 +107,34 @@ class Stream {
   }
   struct Execution {
     uint32_t block, mask;
-    uint64_t clock;
+    uint64_t clock, last;   // of its first instruction, and of its last one if that has one
+    size_t clocks = 0;      // `inst`: where its clocks begin in clocks_
   };
   void emit(const Execution& e) {
-    last_clock_ = e.clock;
-    put({{wire::word0(wire::RecordKind::block, e.block), e.mask, static_cast<uint32_t>(e.clock),
-          static_cast<uint32_t>(e.clock >> 32)}});
+    last_clock_ = e.last;
+    const uint32_t n = map_.blocks[e.block].clocks;
+    if (n == 0) {
+      put({{wire::word0(wire::RecordKind::block, e.block), e.mask, static_cast<uint32_t>(e.clock),
+            static_cast<uint32_t>(e.clock >> 32)}});
+      return;
+    }
+    wire::Chunk c{{wire::word0(wire::RecordKind::inst, e.block), e.mask, 0, 0}};
+    uint32_t filled = 2;
+    for (uint32_t i = 0; i < n; ++i) {
+      c.word[filled++] = static_cast<uint32_t>(clocks_[e.clocks + i]);
+      if (filled < 4) continue;
+      put(c);
+      c = {};
+      filled = 0;
+    }
+    if (filled != 0) put(c);
   }
-  void execution(uint32_t block, uint32_t mask) {
-    const Execution e{block, mask, clock_};
-    if (implied_.any())
-      executions_.push_back(e);
-    else
-      emit(e);
+  void execution(const Execution& e) {
+    if (implied_.any()) return executions_.push_back(e);
+    emit(e);
+    clocks_.clear();
   }
+  void execution(uint32_t block, uint32_t mask) { execution({block, mask, clock_, clock_}); }
   // Puts the executions of implied blocks among the others: from back to front, what each lane does next.
   void with_implied() {
     std::vector<Execution> all;   // last first
@@ -138,7 +153,7 @@ class Stream {
   // The executions behind `e`, last first. They begin as late as the warp's next clock allows by the stall counts; where there is
   // none, as early as the clock before allows.
   void through(const Execution& e, const ImpliedBlocks::Ways& ways, const std::array<uint32_t, 32>& next,
-               std::vector<Execution>& all) const {
+               std::vector<Execution>& all) {
     std::vector<uint32_t> lanes(ways.steps.size(), 0);   // by step
     uint64_t cycles = 0;
     for (uint32_t left = e.mask; left != 0;) {
@@ -151,13 +166,25 @@ class Stream {
     }
     for (size_t s = 0; s < lanes.size(); ++s)
       if (lanes[s] != 0) cycles += map_.blocks[ways.steps[s].block].least_cycles;
-    uint64_t clock = all.empty() ? e.clock + map_.blocks[e.block].least_cycles + cycles : all.back().clock;
+    uint64_t clock = all.empty() ? end_of(e) + cycles : all.back().clock;
     for (size_t s = lanes.size(); s-- > 0;) {
       if (lanes[s] == 0) continue;
       const uint32_t block = ways.steps[s].block;
-      clock = std::max(e.clock, clock - std::min<uint64_t>(clock, map_.blocks[block].least_cycles));
-      all.push_back({block, lanes[s], clock});
+      const uint64_t next = clock;
+      clock = std::max(e.last, clock - std::min<uint64_t>(clock, map_.blocks[block].least_cycles));
+      all.push_back({block, lanes[s], clock, clock, clocks_.size()});
+      if (map_.blocks[block].clocks == 0) continue;
+      clocks_.resize(clocks_.size() + map_.blocks[block].clocks);
+      place_clocks(map_.blocks[block], e.last, next, clocks_of(all.back()));
+      all.back().last = clocks_.back();
     }
+  }
+  std::span<uint64_t> clocks_of(const Execution& e) { return {clocks_.data() + e.clocks, map_.blocks[e.block].clocks}; }
+  // When what follows issues, at the earliest.
+  uint64_t end_of(const Execution& e) const {
+    const wire::Block& block = map_.blocks[e.block];
+    if (block.clocks == 0) return e.clock + block.least_cycles;
+    return e.last + (block.clock_at.empty() ? 1 : block.clock_at.back().stall);
   }
   // Room for `bytes` and a first word that is not zero.
   bool begins(uint32_t bytes) {
@@ -224,33 +251,35 @@ class Stream {
   void inst_record(uint32_t index, const wire::Chunk& first) {
     const wire::Block& block = map_.blocks[index];
     const uint32_t n = map_.layout.index_bits;
-    std::vector<uint32_t> words{wire::word0(wire::RecordKind::inst, index), block.full ? ~0u : first.word[1]};
     const auto previous = static_cast<uint32_t>(clock_);
     auto clock = previous;
-    uint32_t first_read = 0;
-    while (first_read < block.clocks && !block.has_clock(first_read)) ++first_read;
+    const Execution at{index, block.full ? ~0u : first.word[1], 0, 0, clocks_.size()};
+    clocks_.resize(clocks_.size() + block.clocks);
+    const std::span<uint64_t> clocks = clocks_of(at);
+    bool any = false;
+    uint8_t last_bytes = 0;
     for (uint32_t i = 0; i < block.clocks; ++i) {
+      if (!block.has_clock(i)) continue;
       const wire::ClockPlace place = block.clock_at.empty() ? wire::ClockPlace{static_cast<uint16_t>(8 + 4 * i), 4}
                                                             : block.clock_at[i];
+      const uint32_t before = clock;
       switch (place.bytes) {
         case wire::ClockPlace::in_head: clock += ((first.word[0] >> n) - clock) & (~0u >> n); break;
-        case wire::ClockPlace::absent: ++clock; break;
         case 2:
           clock += static_cast<uint16_t>(value_at<uint16_t>(slot_, at_ + place.byte) - static_cast<uint16_t>(clock));
           break;
         default: clock = value_at<uint32_t>(slot_, at_ + place.byte);
       }
-      words.push_back(clock);
-      if (i == first_read) {
-        for (uint32_t k = 0; k < i; ++k) words[2 + k] = clock - (i - k);
-        // Between two whole clocks 65,536 cycles or more may have passed at once, where the halves can not say.
-        if (halves_ && clock - previous >= half_span) ++doubtful_;
-      }
+      // Between two whole clocks 65,536 cycles or more may have passed at once, where the halves can not say.
+      if (!any && halves_ && clock - previous >= half_span) ++doubtful_;
+      any = true;
+      last_bytes = place.bytes;
+      clock_ += static_cast<uint32_t>(clock - before);
+      clocks[i] = clock_;
     }
-    halves_ = !block.clock_at.empty() && block.clock_at.back().bytes == 2;
-    clock_ = clock;
-    words.resize(align_up(words.size(), 4), 0);
-    for (size_t w = 0; w < words.size(); w += 4) put({{words[w], words[w + 1], words[w + 2], words[w + 3]}});
+    halves_ = !block.clock_at.empty() && last_bytes == 2;
+    place_clocks(block, clocks);
+    execution({at.block, at.mask, clocks.front(), clocks.back(), at.clocks});
   }
 
   const wire::AddressMap& map_;
@@ -258,6 +287,7 @@ class Stream {
   ByteView slot_;
   uint64_t clock_, at_, last_clock_ = 0;
   std::vector<Execution> executions_;   // not yet emitted
+  std::vector<uint64_t> clocks_;        // of instructions, of those
   Bytes* out_ = nullptr;
   uint32_t bytes_ = 0;
   uint64_t doubtful_ = 0;

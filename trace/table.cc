@@ -20,6 +20,20 @@ std::string graded_text(const InstructionRow& r) {
   return fmt::format("{:.0f} [{:.0f} {:.0f}]", r.graded->median, r.graded->p25, r.graded->p75);
 }
 
+std::string_view clock_of(const wire::Block& block, uint32_t pc) {
+  if (block.clocks == 0) return {};
+  const size_t i = (pc - block.first_pc) / inst_bytes;
+  if (block.has_clock(i)) return "read";
+  return block.clock_at[i].bytes == wire::ClockPlace::absent ? "none" : "implied";
+}
+
+// "12.3"; "12.3~": from where the stall counts say; "~", "-": no interval, of an instruction without a clock of its own, of one with.
+std::string ungraded_text(const InstructionRow& r) {
+  const bool placed = r.clock == "implied" || r.clock == "none";
+  if (!r.ungraded_mean) return placed ? "~" : "-";
+  return fmt::format("{:.1f}{}", *r.ungraded_mean, r.ungraded_from_implied ? "~" : "");
+}
+
 }  // namespace
 
 std::vector<InstructionRow> instruction_table(const TableSources& sources) {
@@ -33,6 +47,9 @@ std::vector<InstructionRow> instruction_table(const TableSources& sources) {
     r.threads = sources.counts->count_of(i).lanes;
     r.recorded = !sources.map->blocks[i.block].unrecorded;
     if (i.ungraded.count() != 0) r.ungraded_mean = i.ungraded.mean();
+    r.ungraded_from_implied = i.from_implied != 0;
+    if (r.recorded) r.clock = clock_of(sources.map->blocks[i.block], i.pc);
+    if (!r.clock.empty() && r.warps != 0) r.offset_mean = i.offset_sum / static_cast<double>(r.warps);
     const std::string hidden = sources.hidden ? sources.hidden(i.pc) : "";
     if (sources.times && hidden.empty()) r.graded = sources.times->grade(i.pc, sources.enough_samples);
     if (!r.graded) {
@@ -73,10 +90,9 @@ std::string render_text(const std::vector<InstructionRow>& rows) {
       fmt::format("{:>7} {:>5} {:>12} {:>14} {:>9} {:>18} {:>7} {:<26} {}\n", "pc", "block", "warps",
                   "threads", "ungraded", "cycles [p25 p75]", "samples", "source", "sass");
   for (const InstructionRow& r : rows) {
-    const std::string ungraded = r.ungraded_mean ? fmt::format("{:.1f}", *r.ungraded_mean) : "-";
     const std::string samples = r.graded ? fmt::format("{}", r.graded->samples) : "-";
     out += fmt::format("{:>#7x} {:>5} {:>12} {:>14} {:>9} {:>18} {:>7} {:<26} {}", r.pc,
-                       fmt::format("B{}", r.block), count_text(r, r.warps, "-"), count_text(r, r.threads, "-"), ungraded,
+                       fmt::format("B{}", r.block), count_text(r, r.warps, "-"), count_text(r, r.threads, "-"), ungraded_text(r),
                        graded_text(r), samples, r.source, r.sass);
     if (!r.graded) out += fmt::format("{}({})", r.sass.empty() ? "" : "  ", r.no_grade);
     while (!out.empty() && out.back() == ' ') out.pop_back();
@@ -98,13 +114,15 @@ std::string render_counts(const std::vector<InstructionRow>& rows) {
 
 std::string render_csv(const std::vector<InstructionRow>& rows) {
   std::string out =
-      "pc,block,warps,threads,ungraded_mean_cycles,graded_median_cycles,graded_p25_cycles,graded_p75_cycles,"
+      "pc,block,warps,threads,clock,offset_mean_cycles,ungraded_mean_cycles,ungraded_from_implied,graded_median_cycles,graded_p25_cycles,graded_p75_cycles,"
       "graded_p90_cycles,graded_mean_cycles,graded_samples,graded_one_in,graded_rates,graded_rate_spread,no_"
       "grade,"
       "source,sass\n";
   for (const InstructionRow& r : rows) {
-    out += fmt::format("{:#x},{},{},{},", r.pc, r.block, count_text(r, r.warps, ""), count_text(r, r.threads, ""));
-    if (r.ungraded_mean) out += fmt::format("{:.3f}", *r.ungraded_mean);
+    out += fmt::format("{:#x},{},{},{},{},", r.pc, r.block, count_text(r, r.warps, ""), count_text(r, r.threads, ""), r.clock);
+    out += r.offset_mean ? fmt::format("{:.3f},", *r.offset_mean) : ",";
+    if (r.ungraded_mean) out += fmt::format("{:.3f},{}", *r.ungraded_mean, r.ungraded_from_implied ? 1 : 0);
+    else out += ",";
     if (r.graded) {
       const GradedTimes::Grade& g = *r.graded;
       out += fmt::format(",{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{},{},{},{:.4f},", g.median, g.p25, g.p75,
@@ -125,8 +143,13 @@ std::string render_json(const std::vector<InstructionRow>& rows) {
     o["block"] = r.block;
     o["warps"] = r.recorded ? nlohmann::ordered_json(r.warps) : nullptr;
     o["threads"] = r.recorded ? nlohmann::ordered_json(r.threads) : nullptr;
+    o["clock"] = r.clock.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(r.clock);
+    o["offset_mean_cycles"] = r.offset_mean ? nlohmann::ordered_json(*r.offset_mean) : nlohmann::ordered_json();
     o["ungraded_mean_cycles"] = nullptr;
-    if (r.ungraded_mean) o["ungraded_mean_cycles"] = *r.ungraded_mean;
+    if (r.ungraded_mean) {
+      o["ungraded_mean_cycles"] = *r.ungraded_mean;
+      o["ungraded_from_implied"] = r.ungraded_from_implied;
+    }
     o["graded"] = nullptr;
     if (r.graded) {
       const GradedTimes::Grade& g = *r.graded;

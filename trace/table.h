@@ -16,6 +16,9 @@ struct InstructionRow {
   uint64_t warps = 0, threads = 0;           // executions
   bool recorded = true;                      // false: in a loop without records (wire::Block::unrecorded), executions not known
   std::optional<double> ungraded_mean;       // cycles, from a dense trace: clock_read_cycles is in it
+  bool ungraded_from_implied = false;        // some of them begin at an implied clock: Aggregate::Instruction
+  std::optional<double> offset_mean;         // cycles from the clock of the block's first instruction, dense trace
+  std::string_view clock;                    // of inst: "read"; "implied" by stall counts; "none": no register was free
   std::optional<GradedTimes::Grade> graded;  // cycles, clock_read_cycles subtracted
   std::string no_grade;                      // why `graded` is empty
   std::string sass, source;                  // "FFMA R0, R1, R2, R0"; "sgemm.cu:41"

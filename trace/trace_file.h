@@ -22,7 +22,7 @@
 
 namespace xtrace::trace {
 
-constexpr uint32_t trace_file_version = 3;
+constexpr uint32_t trace_file_version = 4;
 
 // Which launch, and what was run.
 struct TraceIdentity {

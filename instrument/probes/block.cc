@@ -150,18 +150,6 @@ ShortForm short_form(const ProbeContext& c, const std::vector<bool>& implied) {
   return {.aligned = missing * seldom > all};
 }
 
-// What goes through a block without records leaves nothing in front of and behind which an implied block could be known by.
-void keep_beside_unrecorded(const ProbeContext& c, std::vector<bool>& recorded) {
-  const std::vector<std::vector<uint32_t>>& successors = c.blocks.successors;
-  for (uint32_t b = 0; b < successors.size(); ++b) {
-    const bool leads_there = std::any_of(successors[b].begin(), successors[b].end(), [&](uint32_t s) { return c.unrecorded(s); });
-    if (c.unrecorded(b) || leads_there) {
-      recorded[b] = true;
-      for (uint32_t s : successors[b]) recorded[s] = true;
-    }
-  }
-}
-
 // A chain has room for its blocks and reads their clocks, by one store: it pays where two of them would have records. Block 1 has
 // its own where it is stored with the head.
 std::vector<bool> implied_with_chains(const ProbeContext& c, bool chains) {
@@ -182,6 +170,18 @@ std::vector<bool> implied_with_chains(const ProbeContext& c, bool chains) {
 }
 
 }  // namespace
+
+// What goes through a block without records leaves nothing in front of and behind which an implied block could be known by.
+void keep_beside_unrecorded(const ProbeContext& c, std::vector<bool>& recorded) {
+  const std::vector<std::vector<uint32_t>>& successors = c.blocks.successors;
+  for (uint32_t b = 0; b < successors.size(); ++b) {
+    const bool leads_there = std::any_of(successors[b].begin(), successors[b].end(), [&](uint32_t s) { return c.unrecorded(s); });
+    if (c.unrecorded(b) || leads_there) {
+      recorded[b] = true;
+      for (uint32_t s : successors[b]) recorded[s] = true;
+    }
+  }
+}
 
 Status insert_block(ProbeContext& c) {
   std::optional<Holder> previous;

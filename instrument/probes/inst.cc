@@ -4,6 +4,8 @@
 // enough for ELECT, one lane stores for all (no cheaper: docs/performance.md).
 #include <algorithm>
 
+#include "instrument/clocks.h"
+#include "instrument/implied.h"
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
@@ -187,11 +189,37 @@ class BlockWriter {
   InstIndex wait_ = waits[0];
 };
 
+// Where clocks are left out that others tell, so are the records of whole blocks.
+std::vector<bool> implied_under_inst(const ProbeContext& c) {
+  const auto blocks = static_cast<uint32_t>(c.blocks.blocks.size());
+  const bool all_asked = c.scope.places.empty() && c.scope.sites.one_in == 1;
+  if (c.layout.wraps || c.plan.clock_gap == 0 || !all_asked) return std::vector<bool>(blocks, false);
+  std::vector<bool> full, recorded(blocks, false);
+  for (uint32_t b = 0; b < blocks; ++b) full.push_back(c.full(b));
+  keep_beside_unrecorded(c, recorded);
+  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full);
+}
+
+// No record, and the clocks by the stall counts.
+void leave_out(ProbeContext& c, uint32_t b) {
+  const ProbeBlock& block = c.blocks.blocks[b];
+  wire::Block& out = c.map.blocks[b];
+  out.implied = true;
+  out.clocks = block.count;
+  for (InstIndex i = block.first; i <= block.last(); ++i)
+    out.clock_at.push_back({0, wire::ClockPlace::implied, sass::get_control(c.code.insts[i].raw).stall, false});
+}
+
 }  // namespace
 
 Status insert_inst(ProbeContext& c) {
   std::optional<Holder> previous;
+  const std::vector<bool> implied = implied_under_inst(c);
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
+    if (implied[b]) {
+      leave_out(c, b);
+      continue;
+    }
     if (c.unrecorded(b) || (!c.layout.wraps && insert_plain_inst(c, b, previous))) continue;
     XT_TRY_STATUS(BlockWriter(c, b, previous).run());
     c.map.blocks[b].record_bytes = wire::inst_record_bytes(c.blocks.blocks[b].count);

@@ -13,10 +13,14 @@
 //         PRMT R, R, low halves, T                       P2R L, PR, bits of the group
 //         STG  [L + UR + n], R                           groups 0..3 store words 0..3
 //
+// Where not every instruction has a clock (clocks.h), the first one may stand in the head beside the block number, shifted before
+// the next word goes into its register: { clock << n | block + 1, clock, clock, clock } by one store, or the head alone.
+//
 // How long a piece is, how many registers it has and whether it has room for odd clocks is a question of which registers
 // are dead for how long: of the pieces that could come next, the one with the most words for its cost is taken.
 #include <algorithm>
 
+#include "instrument/clocks.h"
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
@@ -53,20 +57,45 @@ struct Piece {
   bool merges() const {
     return std::any_of(words.begin(), words.end(), [](const Word& w) { return w.high != none; });
   }
+  bool shifts_head() const { return words[0].kind == Word::Kind::head && words[0].low != none; }
+  // What it costs: cycles of an SM's memory pipe, and a share of them for every other instruction and for the bytes.
+  double cost() const {
+    double extra = offset != enc::RZ ? 1.5 : 0;
+    for (const Word& w : words) extra += w.high != none && groups == 1 ? 1 : 0;
+    if (merges() && groups > 1) extra += registers;
+    if (store == last) extra += 1;   // has to wait for its last clock
+    return 1.0 + registers + 0.3 * extra + bytes() / 64.0;
+  }
+  double worth() const {
+    double information = 0;
+    for (const Word& w : words) information += w.high != none ? 2 : 1;
+    return information / cost();
+  }
 };
+
+// How clocks go into words: in halves where they can, in halves but for the word behind a whole one in a register of its own four
+// (see shape()), whole.
+enum class Fill : uint8_t { halves, halves_behind_whole, whole };
 
 class PlainInst {
  public:
   PlainInst(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)
       : c_(c), block_(c.blocks.blocks[number]), number_(number), full_(c.full(number)),
         lanes_(full_ ? c.scratch.lane_groups() : std::nullopt), previous_(previous), clock_at_(block_.count) {
-    // Without lane groups the head carries the first clock as well, if the launch is short enough.
-    clock_in_head_ = !lanes_ && c.layout.index_bits != 0;
-    for (wire::ClockPlace& p : clock_at_) p.bytes = wire::ClockPlace::absent;
+    const bool some = !c.scope.places.empty() || c.scope.sites.one_in > 1;
+    sparse_ = !some && c.plan.clock_gap != 0;
+    wanted_ = clock_places(c.code, block_, sparse_ ? c.plan.clock_gap : 0);
+    if (some)
+      for (uint32_t k = 0; k < block_.count; ++k) wanted_[k] = k == 0 || c.scope.has(block_.first + k);
+    for (uint32_t k = 0; k < block_.count; ++k) {
+      const CodeInst& inst = c.code.insts[block_.first + k];
+      clock_at_[k] = {0, wanted_[k] ? wire::ClockPlace::absent : wire::ClockPlace::implied, sass::get_control(inst.raw).stall,
+                      pace_of(inst) == Pace::waits};
+    }
   }
 
   bool run() {
-    if (!plan()) return false;
+    if (!find_plan()) return false;
     for (const Piece& p : pieces_) write(p);
     const InstIndex last = block_.last();
     bump_address(c_, c_.out.before[last], bytes_, stall_cycles(c_.code, last, last + 1) + least_head_cycles);
@@ -75,6 +104,7 @@ class PlainInst {
     b.record_bytes = bytes_;
     b.clocks = block_.count;
     b.clock_at = std::move(clock_at_);
+    b.grouped = std::any_of(pieces_.begin(), pieces_.end(), [](const Piece& p) { return p.groups > 1; });
     previous_ = pieces_.back().data;
     return true;
   }
@@ -93,13 +123,15 @@ class PlainInst {
   }
 
   // The next words: what is left of the header, then clocks; in halves or whole.
-  std::vector<Word> next_words(size_t headed, unsigned clock, unsigned limit, bool halves) const {
+  std::vector<Word> next_words(size_t headed, unsigned clock, unsigned limit, Fill fill) const {
     std::vector<Word> words;
     while (words.size() < limit) {
       if (headed < header_.size()) {
         words.push_back(header_[headed++]);
       } else if (clock < block_.count) {
         const unsigned second = next_place(clock + 1);
+        const bool behind_whole = words.size() % LaneGroups::groups == 1 && words.back().high == none;
+        const bool halves = fill == Fill::halves || (fill == Fill::halves_behind_whole && !behind_whole);
         const bool two = halves && second < block_.count;
         words.push_back(two ? Word{Word::Kind::halves, clock, second} : Word{Word::Kind::clock, clock});
         clock = two ? next_place(second + 1) : second;
@@ -110,35 +142,75 @@ class PlainInst {
     return words;
   }
 
-  // The first instruction from `clock` on that has a clock, if a register is free: all of them, or the places asked for.
+  // The first instruction from `clock` on that has a clock, if a register is free.
   unsigned next_place(unsigned clock) const {
-    while (clock < block_.count && !c_.scope.has(block_.first + clock)) ++clock;
+    while (clock < block_.count && !wanted_[clock]) ++clock;
     return clock;
   }
 
-  bool plan() {
+  // Without lane groups the head carries the first clock as well, if the launch is short enough. With them the clock is shifted
+  // before the next word comes, which costs less where few clocks follow.
+  bool find_plan() {
+    std::vector<bool> heads;   // with the clock
+    if (c_.layout.index_bits != 0 && (!lanes_ || sparse_)) heads.push_back(true);
+    if (lanes_ || heads.empty()) heads.push_back(false);
+    constexpr double missing_clock = 2;
+    std::optional<double> least;
+    std::vector<Piece> best_pieces;
+    std::vector<bool> best_wanted;
+    uint32_t best_bytes = 0;
+    const std::vector<bool> wanted = wanted_;
+    for (const bool in_head : heads) {
+      clock_in_head_ = in_head;
+      wanted_ = wanted;
+      unsigned missing = 0;
+      if (!plan(missing)) continue;
+      double cost = missing_clock * missing;
+      for (const Piece& p : pieces_) cost += p.cost();
+      if (least && cost >= *least) continue;
+      least = cost;
+      best_pieces = pieces_;
+      best_wanted = wanted_;
+      best_bytes = bytes_;
+    }
+    if (!least) return false;
+    pieces_ = std::move(best_pieces);
+    wanted_ = std::move(best_wanted);
+    bytes_ = best_bytes;
+    return true;
+  }
+
+  bool plan(unsigned& missing) {
     std::optional<Holder> previous = previous_;
-    header_ = header(0);
+    pieces_.clear();
+    unsigned begin = 0;   // where the header's clock is read
+    header_ = header(begin);
     size_t headed = 0;
-    unsigned clock = next_place(1);
+    unsigned clock = next_place(begin + 1);
     uint32_t at = 0;
     while (headed < header_.size() || clock < block_.count) {
       std::optional<Piece> best;
-      double best_value = 0;
+      double best_worth = 0;
       for (unsigned registers : {1u, 2u, 4u})
-        for (bool halves : {true, false}) {
-          auto p = longest(headed, clock, registers, halves, at, previous);
-          if (!p) continue;
-          const double value = worth(*p);
-          if (value <= best_value) continue;
-          best_value = value;
+        for (Fill fill : {Fill::halves, Fill::halves_behind_whole, Fill::whole}) {
+          if (fill == Fill::halves_behind_whole && !(lanes_ && sparse_)) continue;
+          auto p = longest(headed, clock, registers, fill, at, previous);
+          if (!p || p->worth() <= best_worth) continue;
+          best_worth = p->worth();
           best = std::move(p);
         }
       if (!best) {   // no register is free here: this instruction has no clock
+        ++missing;
         if (headed > 0 && headed < header_.size()) return false;
-        if (clock >= block_.count) return false;
-        if (headed == 0) header_ = header(clock);
-        clock = next_place(clock + 1);
+        if (headed == 0) {
+          begin = sparse_ ? begin + 1 : clock;
+          if (begin >= block_.count) return false;
+          header_ = header(begin);
+          clock = next_place(begin + 1);
+        } else {
+          if (sparse_ && clock + 1 < block_.count) wanted_[clock + 1] = true;   // the next best place
+          clock = next_place(clock + 1);
+        }
         continue;
       }
       best->at = at;
@@ -156,31 +228,18 @@ class PlainInst {
     return bytes_ <= largest_packed_record;
   }
 
-  // Information for what it costs: cycles of an SM's memory pipe, and a share of them for every other instruction and for
-  // the bytes.
-  static double worth(const Piece& p) {
-    double information = 0, extra = p.offset != enc::RZ ? 1.5 : 0;
-    for (const Word& w : p.words) {
-      information += w.high != none ? 2 : 1;
-      extra += w.high != none && p.groups == 1 ? 1 : 0;
-    }
-    if (p.merges() && p.groups > 1) extra += p.registers;
-    if (p.store == p.last) extra += 1;   // has to wait for its last clock
-    return information / (1.0 + p.registers + 0.3 * extra + p.bytes() / 64.0);
-  }
-
   // The piece with the most words for which there are registers.
-  std::optional<Piece> longest(size_t headed, unsigned clock, unsigned registers, bool halves, uint32_t at,
+  std::optional<Piece> longest(size_t headed, unsigned clock, unsigned registers, Fill fill, uint32_t at,
                                const std::optional<Holder>& previous) {
     const unsigned most = registers * (lanes_ ? LaneGroups::groups : 1);
     size_t tried = 0;
     for (unsigned limit = most; limit > 0; --limit) {
       Piece p;
       p.registers = registers;
-      p.words = next_words(headed, clock, limit, halves);
+      p.words = next_words(headed, clock, limit, fill);
       if (p.words.size() == tried) continue;   // nothing more is left
       tried = p.words.size();
-      if (halves && !p.merges()) return std::nullopt;
+      if (fill != Fill::whole && !p.merges()) return std::nullopt;
       if (!shape(p) || at % (4 * registers) != 0) continue;
       for (InstIndex wait : waits)
         if (find_registers(p, wait, previous)) return p;
@@ -258,6 +317,16 @@ class PlainInst {
     put(c_.out.before[at], for_groups(enc::prmt_imm(p.data.r(reg), p.data.r(reg), low_halves, p.odd), from_group));
   }
 
+  void place(unsigned clock, unsigned byte, uint8_t bytes) {
+    clock_at_[clock].byte = static_cast<uint16_t>(byte);
+    clock_at_[clock].bytes = bytes;
+  }
+
+  // Clock and block number into one word.
+  void shift_head(enc::Gpr r, InstIndex at) {
+    put(c_.out.before[at], enc::lea_imm(r, r, number_ + 1, static_cast<uint8_t>(c_.layout.index_bits)));
+  }
+
   void write(const Piece& p) {
     unsigned merge_reg = none, merge_group = 0;   // a register whose halves are not together yet
     InstIndex odd_at = 0;
@@ -279,12 +348,14 @@ class PlainInst {
         put(c_.out.before[low], for_groups(enc::cs2r32(r, enc::sr_clock_lo), group));
         const bool merged = word.high != none || (merge_reg == reg && p.groups > 1);
         const auto bytes = static_cast<uint8_t>(word.kind == Word::Kind::head ? wire::ClockPlace::in_head : merged ? 2 : 4);
-        clock_at_[word.low] = {static_cast<uint16_t>(byte), bytes};
+        place(word.low, byte, bytes);
+        if (word.kind == Word::Kind::head && p.groups > 1)   // before another word goes into some of its lanes
+          shift_head(r, settled(c_, low, clock_to_vector(*c_.code.arch), block_.first + p.words[1].low));
       }
       if (word.high == none) continue;
       odd_at = block_.first + word.high;
       put(c_.out.before[odd_at], for_groups(enc::cs2r32(p.odd, enc::sr_clock_lo), group));
-      clock_at_[word.high] = {static_cast<uint16_t>(byte + 2), 2};
+      place(word.high, byte + 2, 2);
       if (merge_reg == none) {
         merge_reg = reg;
         merge_group = group;
@@ -298,7 +369,7 @@ class PlainInst {
   void finish(const Piece& p, unsigned merge_reg, unsigned merge_group) {
     const unsigned k = lanes_ ? lanes_->bit0.index : 0, wanted = 2 + log2_of(p.registers);
     const bool shifts = p.offset != enc::RZ && wanted != k;
-    const bool shifts_head = p.words[0].kind == Word::Kind::head && p.words[0].low != none;
+    const bool shifts_head = p.shifts_head() && p.groups == 1;
     if (p.offset != enc::RZ)
       put(c_.out.before[p.offset_at], enc::p2r(p.offset, static_cast<uint8_t>((p.groups == 2 ? 1u : 3u) << k)));
     InstIndex at = p.last;
@@ -309,8 +380,7 @@ class PlainInst {
       if (shifts)
         put(seq, wanted > k ? enc::shf_l_u32_imm(p.offset, p.offset, static_cast<uint8_t>(wanted - k))
                             : enc::shf_r_u32_hi_imm(p.offset, p.offset, static_cast<uint8_t>(k - wanted)));
-      if (shifts_head)
-        put(seq, enc::lea_imm(p.data.r(0), p.data.r(0), number_ + 1, static_cast<uint8_t>(c_.layout.index_bits)));
+      if (shifts_head) shift_head(p.data.r(0), at);
       if (merge_reg != none) merge(p, merge_reg, merge_group, at);
     }
     at = settled(c_, at, vector_to_memory, p.store);
@@ -326,6 +396,8 @@ class PlainInst {
   const std::optional<LaneGroups> lanes_;
   std::optional<Holder>& previous_;
   bool clock_in_head_ = false;
+  bool sparse_ = false;            // some instructions have no clock, as others tell it
+  std::vector<bool> wanted_;       // instructions that have one, if a register is free
   std::vector<Word> header_;
   std::vector<Piece> pieces_;
   std::vector<wire::ClockPlace> clock_at_;

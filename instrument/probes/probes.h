@@ -87,6 +87,8 @@ std::span<const PointProbe> point_probes();
 // The record of one block under `inst` in plain slots (plain_inst.cc); fills the block's clock_at. `previous`: the holder used
 // last. Nothing was inserted when it gives false: too few registers are free.
 bool insert_plain_inst(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
+// Of blocks that may not be implied (implied.h): those around blocks without records (block.cc).
+void keep_beside_unrecorded(const ProbeContext& c, std::vector<bool>& recorded);
 // Words of short records under `block`. Where lanes are seldom missing, full blocks write one word and the others two, by two
 // stores; else all take two, so that they stay aligned for one store of 64 bits.
 struct ShortForm {

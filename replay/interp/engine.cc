@@ -212,6 +212,7 @@ Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
     s.active = p.mask;
     const uint32_t guard = w.preds[i.guard.index] ^ i.guard.flip;
     s.mask = i.uniform ? guard : guard & p.mask;
+    if (options_.witness != nullptr) options_.witness->reached(w.global_number, i.pc, w.clock);
     issue(w, i);
     if (i.registers > w.registers)
       return located(

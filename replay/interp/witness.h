@@ -24,6 +24,8 @@ struct WitnessSink {
   // The same instruction, before executed(), for sinks that look at registers.
   virtual bool reads_registers() const { return false; }
   virtual void before(uint32_t /*warp*/, uint32_t /*pc*/, uint32_t /*active*/, const RegisterView&) {}
+  // When it is the next to issue, by the model of time: it may wait from then on. Before executed().
+  virtual void reached(uint32_t /*warp*/, uint32_t /*pc*/, uint64_t /*clock*/) {}
   // One lane of that instruction accesses memory: the address as the instruction forms it. Lanes in ascending order.
   virtual void accessed(sass::MemSpace, uint32_t /*lane*/, uint64_t /*address*/, uint32_t /*bytes*/) {}
 };

@@ -3,7 +3,7 @@
 # shellcheck source=tests/gpu/common.bash
 source "$(dirname "${BASH_SOURCE[0]}")/common.bash"
 need_app
-every=(--probes=pair,inst --pair-sites=100000 --interval-sites=100000)
+every=(--probes=pair,inst --sample=all --sample=clocks:all --pair-sites=100000 --interval-sites=100000)
 measure() {  # name, command...
   local name=$1
   shift

@@ -78,7 +78,10 @@ TEST_P(SplicedRandom, BlockTraceIsTheWitness) {
 }
 TEST_P(SplicedRandom, InstTraceIsTheWitness) {
   for (Records r : {Records::wrapping, Records::plain, Records::packed, Records::brief})
-    trace(ProbeKind::inst, trace::TraceKind::inst, r);
+    for (uint32_t gap : {0u, instrument::usual_clock_gap}) {
+      clock_gap = gap;
+      trace(ProbeKind::inst, trace::TraceKind::inst, r);
+    }
 }
 
 // Every third kernel.

@@ -15,8 +15,11 @@ namespace xtrace::wire {
 // could continue with another path.
 struct ClockPlace {
   uint16_t byte = 0;           // in the record
-  uint8_t bytes = 4;           // 2: its low half only; in_head: above the block number; absent: not read
-  static constexpr uint8_t in_head = 0, absent = 0xff;
+  uint8_t bytes = 4;           // 2: its low half only; in_head: above the block number; implied: not read, as the clocks around it
+                               // and the stall counts tell it; absent: not read, as no register was free
+  uint8_t stall = 1;           // of the instruction: the next one issues no earlier
+  bool waits = false;          // the next one may issue later than that even if no other warp does
+  static constexpr uint8_t in_head = 0, implied = 0xfe, absent = 0xff;
 };
 
 struct Block {
@@ -37,9 +40,9 @@ struct Block {
   bool narrow_count = false;   // `count`: its counters have 32 bits, and are right below narrow_executions
   bool full = false;           // records without a mask: all lanes were active in every counted execution; `mem`: and their words
                                // are anywhere
-  // An instruction in front of which no register was free has no clock. Decoders give it the earliest cycle that the clock
-  // before allows, or in front of the first one the latest.
-  bool has_clock(size_t i) const { return clock_at.empty() || clock_at[i].bytes != ClockPlace::absent; }
+  bool grouped = false;        // words of its records lie in lane groups (known to the splicer alone)
+  // The clock of this instruction was read. Decoders place the others by the stall counts: plain_slots.h.
+  bool has_clock(size_t i) const { return !implied && (clock_at.empty() || clock_at[i].bytes < ClockPlace::implied); }
   std::vector<ClockPlace> clock_at;  // packed inst record: where each clock is; empty: as in record.h
 };
 

@@ -351,7 +351,7 @@ TEST_P(KnownIntervals, AreMeasured) {
   const std::vector<Known>& known = *intervals;
 
   options_.probes = {instrument::ProbeKind::pair, instrument::ProbeKind::inst};
-  options_.samples = {{}};
+  options_.samples = {{}, {.clocks = 0}};   // the dense trace as well
   options_.quiet = true;
   options_.pair_sites = options_.interval_sites = 1000;   // more than there are
   const auto report = replay_launch(*backend_, launch, options_);

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <map>
+#include <set>
 
 #include "instrument/blocks.h"
+#include "instrument/clocks.h"
 #include "instrument/implied.h"
 #include "instrument/liveness.h"
 #include "instrument/sass/encode.h"
@@ -167,6 +170,57 @@ std::vector<bool> implied(const std::vector<sass::RawInst>& words, const std::ve
   const Code code = assemble(words);
   const Blocks blocks = find_blocks(code);
   return implied_blocks(code, blocks, std::vector<bool>(blocks.blocks.size(), false), executions, {});
+}
+
+// Instructions with a clock, as a string of 0 and 1.
+std::string clocks(const std::vector<sass::RawInst>& words, unsigned most_cycles) {
+  const Code code = assemble(words);
+  std::string out;
+  for (const bool has : clock_places(code, {0, static_cast<uint32_t>(words.size())}, most_cycles)) out += has ? '1' : '0';
+  return out;
+}
+sass::RawInst stalled(sass::RawInst w, uint8_t stall) {
+  sass::Control c = sass::get_control(w);
+  c.stall = stall;
+  sass::set_control(w, c);
+  return w;
+}
+
+TEST(ClockPlaces, TheFirstAndBehindEachWait) {
+  const sass::RawInst mov = stalled(enc::mov(Gpr{8}, Gpr{4}), 1), waits = with(mov, 7, 1);
+  EXPECT_EQ(clocks({mov, mov, waits, mov, mov}, 100), "10010");
+  EXPECT_EQ(clocks({waits, waits, mov, mov}, 100), "1110");
+  EXPECT_EQ(clocks({mov, mov, mov, waits}, 100), "1000");   // behind it the next block begins
+  EXPECT_EQ(clocks({mov, mov, waits, mov, mov}, 0), "11111");
+}
+TEST(ClockPlaces, OneInSoManyStallCycles) {
+  const sass::RawInst mov = stalled(enc::mov(Gpr{8}, Gpr{4}), 4);
+  EXPECT_EQ(clocks({mov, mov, mov, mov, mov, mov, mov, mov}, 16), "10001000");
+  EXPECT_EQ(clocks({mov, mov, mov, mov, mov, mov, mov, mov}, 15), "10010010");
+  EXPECT_EQ(clocks({mov, mov, mov}, 1), "111");   // each takes longer
+}
+TEST(ClockPlaces, OneInFourOfAQueue) {
+  const sass::RawInst mov = stalled(enc::mov(Gpr{8}, Gpr{4}), 1),
+                      store = stalled(enc::stg(enc::VectorAddress{Gpr{4}}, Gpr{2}, enc::Size::b32), 1);
+  EXPECT_EQ(clocks({store, mov, store, store, store, mov, store, mov}, 100), "10000100");
+}
+TEST(ClockPlaces, PaceOfRealCode) {
+  const auto image = cubin::Image::parse(fixture_kernel("wmma").cubin);
+  ASSERT_TRUE(image);
+  const auto code = read_code(*image, *cubin::kernel_info(*image, fixture_kernel("wmma").name));
+  ASSERT_TRUE(code);
+  std::map<std::string_view, std::set<Pace>> paces;
+  for (CodeInst i : code->insts) {
+    EXPECT_TRUE(sass::get_control(i.raw).wait_mask == 0 || pace_of(i) == Pace::waits);
+    i.raw = with(i.raw, sass::get_control(i.raw).read_barrier);   // without its waits
+    paces[i.fx.mnemonic].insert(pace_of(i));
+  }
+  using Set = std::set<Pace>;
+  EXPECT_EQ(paces["IMAD"], Set{Pace::fixed});
+  EXPECT_EQ(paces["HMMA"], Set{Pace::queued});
+  EXPECT_EQ(paces["LDG"], Set{Pace::queued});
+  EXPECT_EQ(paces["STS"], Set{Pace::queued});
+  EXPECT_EQ(paces["BAR"], Set{Pace::waits});
 }
 
 TEST(Implied, NotWhatLanesMayPassBy) {

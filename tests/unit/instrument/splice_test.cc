@@ -88,6 +88,7 @@ struct PlainConfig {
   uint32_t one_in;
   bool full, table, is_short;
   bool some = false;   // all blocks full but one, which is seldom executed
+  uint32_t clock_gap = 0;
 };
 const std::vector<PlainConfig> plain_configs = {
     {ProbeKind::count, 1, false, false, false}, {ProbeKind::block, 1, false, false, false},
@@ -97,6 +98,8 @@ const std::vector<PlainConfig> plain_configs = {
     {ProbeKind::inst, 1, false, false, true},   {ProbeKind::inst, 1, true, false, true},
     {ProbeKind::block, 1, true, false, true, true}, {ProbeKind::mem, 1, false, false, false},
     {ProbeKind::mem, 1, true, false, false},    {ProbeKind::mem, 4, false, true, false},
+    {ProbeKind::inst, 1, true, false, true, false, 32}, {ProbeKind::inst, 1, true, false, false, false, 8},
+    {ProbeKind::inst, 1, false, false, true, false, 32}, {ProbeKind::inst, 4, true, true, true, true, 1000},
 };
 
 Result<Spliced> splice_plain(const Kernel& k, const PlainConfig& c, uint64_t slots, LaunchShape shape) {
@@ -111,6 +114,7 @@ Result<Spliced> splice_plain(const Kernel& k, const PlainConfig& c, uint64_t slo
     if (l.short_records) l.lead_bytes = sizeof(wire::SlotHead);
   }
   Plan plan = plan_of(c.probe, c.one_in);
+  plan.clock_gap = c.clock_gap;
   if (c.full) {   // and everything is executed as often, the entry excepted: chains everywhere
     plan.full_blocks.assign(splicer.blocks().size(), true);
     plan.executions.assign(splicer.blocks().size(), 8);
@@ -125,7 +129,7 @@ Result<Spliced> splice_plain(const Kernel& k, const PlainConfig& c, uint64_t slo
 }
 
 TEST(Splice, PlainSlots) {
-  size_t packed = 0, in_head = 0, chained = 0, absent = 0;
+  size_t packed = 0, in_head = 0, chained = 0, absent = 0, implied = 0, head_alone = 0;
   const LaunchShape one{{120, 1, 1}, {128, 1, 1}, {0, 0, 0}, 0}, two = small_shape(), three{{4, 5, 6}, {8, 4, 4}, {0, 0, 0}, 0};
   for (const char* arch : {"sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"})
   for (const Kernel& k : fixture_kernels(arch))
@@ -161,8 +165,11 @@ TEST(Splice, PlainSlots) {
           std::set<uint32_t> bytes;   // all of a clock, and nothing twice
           for (const wire::ClockPlace& p : block.clock_at) {
             absent += p.bytes == wire::ClockPlace::absent;
+            implied += p.bytes == wire::ClockPlace::implied;
+            EXPECT_TRUE(c.clock_gap != 0 || p.bytes != wire::ClockPlace::implied);
             for (uint32_t k = 0; k < p.bytes && p.bytes <= 4; ++k) EXPECT_TRUE(bytes.insert(p.byte + k).second);
           }
+          head_alone += bytes.empty() && !block.implied;
           if (bytes.empty()) continue;
           EXPECT_GE(*bytes.begin(), block.full ? 4u : 8u);
           EXPECT_LT(*bytes.rbegin(), block.record_bytes);
@@ -171,6 +178,8 @@ TEST(Splice, PlainSlots) {
   EXPECT_GT(packed, 100u);
   EXPECT_GT(chained, 20u);
   EXPECT_LT(absent, 1000u);   // of some 60,000 clocks
+  EXPECT_GT(implied, 10000u);
+  EXPECT_GT(head_alone, 100u);   // the clock above the block number, and no other
   EXPECT_GE(in_head, 13u);
 }
 

@@ -154,6 +154,18 @@ TEST_P(Spliced, PackedInstTraceIsTheWitness) {
     trace(ProbeKind::inst, trace::TraceKind::inst, r);
   }
 }
+// With clocks left out that others tell, and records of whole blocks.
+TEST_P(Spliced, InstTraceWithImpliedClocksIsTheWitness) {
+  for (const uint32_t gap : {1u, 8u, instrument::usual_clock_gap, 1000u}) {
+    clock_gap = gap;
+    for (Records r : {Records::plain, Records::packed, Records::brief}) {
+      SCOPED_TRACE(fmt::format("at most {} cycles, {}", gap, static_cast<int>(r)));
+      trace(ProbeKind::inst, trace::TraceKind::inst, r);
+    }
+  }
+  clock_gap = instrument::usual_clock_gap;
+  for (Records r : {Records::packed, Records::brief}) trace(ProbeKind::inst, trace::TraceKind::inst, r, 4);
+}
 // Loops that wait for others leave no records: the trace is the rest, event by event, in every form.
 TEST_P(Spliced, TraceWithoutPollsIsTheRestOfTheWitness) {
   left_out = splicer->polling();
@@ -164,9 +176,12 @@ TEST_P(Spliced, TraceWithoutPollsIsTheRestOfTheWitness) {
       SCOPED_TRACE(static_cast<int>(r));
       trace(ProbeKind::block, trace::TraceKind::block, r, one_in);
     }
-    for (Records r : {Records::wrapping, Records::plain, Records::packed, Records::brief}) {
-      SCOPED_TRACE(static_cast<int>(r));
-      trace(ProbeKind::inst, trace::TraceKind::inst, r, one_in);
+    for (uint32_t gap : {0u, instrument::usual_clock_gap}) {
+      clock_gap = gap;
+      for (Records r : {Records::wrapping, Records::plain, Records::packed, Records::brief}) {
+        SCOPED_TRACE(static_cast<int>(r));
+        trace(ProbeKind::inst, trace::TraceKind::inst, r, one_in);
+      }
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "instrument/instrument.h"
@@ -117,6 +118,7 @@ class SplicedLaunch : public testing::Test {
     plan.seed = 7;
     plan.select = select;
     plan.unrecorded = left_out;
+    plan.clock_gap = clock_gap;
     if (records == Records::packed || records == Records::brief) plan.full_blocks = full_blocks();
     instrument::RecordForm form;
     if (records == Records::brief) form = {splicer->index_bits(), probe == ProbeKind::block};
@@ -151,6 +153,7 @@ class SplicedLaunch : public testing::Test {
                                            decoded[t.warp].push_back({t.index[k], t.mask[k]});
                                          uint64_t last = t.start_clock;
                                          for (uint64_t c : t.clock) backwards += c < last, last = c;
+                                         if (look) look(t, view.map, *result);
                                          return {};
                                        });
     ASSERT_TRUE(summary) << summary.error().to_string();
@@ -217,6 +220,8 @@ class SplicedLaunch : public testing::Test {
   std::optional<instrument::Splicer> splicer;
   uint32_t warps = 0;
   Events seen;  // of the original kernel
+  uint32_t clock_gap = 0;      // Plan::clock_gap
+  std::function<void(const trace::WarpTrace&, const wire::AddressMap&, const instrument::Spliced&)> look;   // at each warp's trace
   std::vector<bool> left_out;  // blocks whose executions are not recorded, and not expected; empty: none
 };
 

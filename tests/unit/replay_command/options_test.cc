@@ -41,9 +41,14 @@ TEST(ReplayOptions, Samples) {
   EXPECT_EQ(parse_sample("cluster:0,4-5,warp:0")->clusters, (Ranges{{0, 0}, {4, 5}}));
   EXPECT_EQ(parse_sample("cluster:0,4-5,warp:0")->text(), "warp:0,cluster:0,4-5");
   EXPECT_EQ(parse_sample("cta:wave")->text(), "cta:wave");
+  EXPECT_FALSE(parse_sample("all")->clocks);
+  EXPECT_EQ(parse_sample("clocks:all")->clocks, 0u);
+  EXPECT_EQ(parse_sample("clocks:16,cta:1/4")->clocks, 16u);
+  EXPECT_EQ(parse_sample("clocks:all")->text(), "clocks:all");
+  EXPECT_EQ(parse_sample("clocks:16,cta:1/4")->text(), "cta:1/4,clocks:16");
   for (const char* wrong : {"", "cta", "cta:1/0", "cta:1/-2", "cta:1/4x", "cta:2/4", "warp:1/4", "cta:1/4@", "cta:1/4@x", "cta:",
                             "cta:3-1", "cta:1,", "warp:a", "sm:", "lane:0", "cta:wave,cta:1", "site:1/0", "site:3", "all,cta:1", "nth:0", "nth:1/3", "nth:",
-                            "nth:2000000000", "cluster:1/4", "cluster:0,cta:1", "cta:wave,cluster:0", "time:5-9",
+                            "nth:2000000000", "clocks:", "clocks:0", "clocks:none", "clocks:1001", "clocks:1/2", "cluster:1/4", "cluster:0,cta:1", "cta:wave,cluster:0", "time:5-9",
                             "cta:0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32"}) {
     const auto r = parse_sample(wrong);
     EXPECT_FALSE(r) << wrong;

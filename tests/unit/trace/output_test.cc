@@ -76,6 +76,12 @@ struct Sample {
     meta.kind = kind;
     meta.map = buffer.map;
     meta.map.blocks[4].unrecorded = true;
+    if (kind == TraceKind::inst) {
+      using P = wire::ClockPlace;
+      for (uint8_t bytes : {P::implied, uint8_t{4}, P::absent, P::implied, uint8_t{2}, P::implied, P::absent})
+        meta.map.blocks[2].clock_at.push_back({8, bytes});
+      meta.map.blocks[3].clock_at.push_back({0, P::in_head});
+    }
     meta.map.original_of_new = {0, 16, wire::AddressMap::inserted, 32};
     meta.headers = buffer.headers;
     meta.labels = {"B0 a.cu:1", "B1"};
@@ -118,6 +124,11 @@ TEST_F(TraceFile, RoundTripOfEveryKind) {
       EXPECT_EQ(m.map.blocks[i].successors, s.meta.map.blocks[i].successors);
       EXPECT_EQ(m.map.blocks[i].exits, s.meta.map.blocks[i].exits);
       EXPECT_EQ(m.map.blocks[i].unrecorded, s.meta.map.blocks[i].unrecorded);
+      for (uint32_t k = 0; k < m.map.blocks[i].clocks; ++k) {
+        EXPECT_EQ(m.map.blocks[i].has_clock(k), s.meta.map.blocks[i].has_clock(k)) << i << " " << k;
+        if (m.map.blocks[i].has_clock(k)) continue;
+        EXPECT_EQ(m.map.blocks[i].clock_at[k].bytes, s.meta.map.blocks[i].clock_at[k].bytes) << i << " " << k;
+      }
     }
     ASSERT_EQ(m.map.sites.size(), s.meta.map.sites.size());
     for (size_t i = 0; i < m.map.sites.size(); ++i) {
@@ -176,7 +187,7 @@ TEST_F(TraceFile, CutOrDamagedAnywhereIsBadInputNeverATrace) {
   EXPECT_LE(survived, 6);  // the four reserved bytes of a frame header are not checked
   std::string newer = *whole;
   newer[8] = 99;
-  EXPECT_THAT(read_all(newer).error().message, HasSubstr("version 99, this program reads version 3"));
+  EXPECT_THAT(read_all(newer).error().message, HasSubstr("version 99, this program reads version 4"));
 }
 
 TEST_F(TraceFile, AnUnfinishedFileLeavesNothingBehind) {
@@ -499,7 +510,7 @@ TEST(Table, RowsReasonsAndRenderings) {
   ASSERT_NE(poll, polls.end());
   EXPECT_EQ(poll->no_grade, "not recorded: a loop that waits for others");
   EXPECT_THAT(render_text({*poll}), HasSubstr("    B2            -              -         - "));
-  EXPECT_THAT(render_csv({*poll}), HasSubstr(fmt::format("{:#x},2,,,", poll->pc)));
+  EXPECT_THAT(render_csv({*poll}), HasSubstr(fmt::format("{:#x},2,,,,,,", poll->pc)));
   EXPECT_THAT(render_json({*poll}), HasSubstr("\"warps\": null"));
 
   TableSources doubted = sources;   // measured, and not to be shown
@@ -516,13 +527,13 @@ TEST(Table, RowsReasonsAndRenderings) {
                 "a.cu:3           FFMA R0, R1, R2, R0\n"));
   EXPECT_THAT(text, HasSubstr("NOP  (inside a wgmma group)"));
   const std::string csv = render_csv(rows);
-  EXPECT_THAT(csv, HasSubstr("0x10,0,1,8,4.000,31.000,30.000,32.000,32.000,"));
+  EXPECT_THAT(csv, HasSubstr("0x10,0,1,8,read,4.000,4.000,0,31.000,30.000,32.000,32.000,"));
   EXPECT_THAT(csv, HasSubstr(",\"say \"\"hi\"\", a.cu:3\",\"FFMA R0, R1, R2, R0\"\n"));
   for (size_t at = 0, line = 0; line < 3;
        ++line) {  // as many commas in a row without quotes as in the first line
     const size_t end = csv.find('\n', at);
     if (line != 2) {
-      EXPECT_EQ(std::count(csv.begin() + at, csv.begin() + end, ','), 16) << csv.substr(at, end - at);
+      EXPECT_EQ(std::count(csv.begin() + at, csv.begin() + end, ','), 19) << csv.substr(at, end - at);
     }
     at = end + 1;
   }
@@ -533,6 +544,64 @@ TEST(Table, RowsReasonsAndRenderings) {
   EXPECT_TRUE(json[0]["graded"].is_null());
   EXPECT_EQ(json[3]["no_grade"], "inside a wgmma group");
   EXPECT_TRUE(json[6]["ungraded_mean_cycles"].is_null());
+}
+
+// Clocks that nobody read: which they are, and which intervals are known nevertheless.
+TEST(Table, ImpliedClocksAreMarked) {
+  wire::AddressMap map = diamond_loop(TraceKind::inst);
+  map.layout.warps = map.layout.warps_per_cta = 1;
+  using P = wire::ClockPlace;
+  // Of B0: the second waits, and the clock behind it was read; of B4: one had no register, the last but one is one of two that wait.
+  map.blocks[0].clock_at = {{0, 4, 4, false}, {0, P::implied, 4, true}, {0, 4, 4, false}};
+  for (uint8_t bytes : {uint8_t{4}, P::implied, P::implied, uint8_t{4}, P::absent, uint8_t{4}, P::implied, P::implied, uint8_t{4}, uint8_t{4}, uint8_t{4}})
+    map.blocks[4].clock_at.push_back({0, bytes, 4, false});
+  map.blocks[4].clock_at[6].waits = map.blocks[4].clock_at[7].waits = true;
+  Buffer b(map);
+  uint64_t clock = 100;
+  b.start(0, clock);
+  for (uint32_t i : {0u, 1u, 3u, 4u}) b.inst_run(0, i, 0xff, clock, 4);
+  b.exit(0, clock + 1);
+  std::vector<WarpTrace> t;
+  ASSERT_TRUE(b.decode(TraceKind::inst, t));
+  Aggregate counts(map, TraceKind::inst);
+  counts.add(t[0]);
+  TableSources sources;
+  sources.map = &map;
+  sources.counts = &counts;
+  const auto rows = instruction_table(sources);
+  ASSERT_EQ(rows.size(), 24u);
+  EXPECT_EQ(rows[0].clock, "read");
+  EXPECT_FALSE(rows[0].ungraded_mean) << "the clock behind it is implied";
+  EXPECT_EQ(rows[1].clock, "implied");
+  EXPECT_EQ(rows[1].ungraded_mean, 4.0);
+  EXPECT_TRUE(rows[1].ungraded_from_implied);
+  EXPECT_EQ(rows[1].offset_mean, 4.0);
+  EXPECT_EQ(rows[2].ungraded_mean, 4.0);
+  EXPECT_FALSE(rows[2].ungraded_from_implied);
+  const size_t b4 = 13;
+  EXPECT_EQ(rows[b4 + 4].clock, "none");
+  for (size_t k : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u}) EXPECT_FALSE(rows[b4 + k].ungraded_mean) << k;
+  EXPECT_EQ(rows[b4 + 8].ungraded_mean, 4.0);
+  EXPECT_EQ(rows[b4 + 10].offset_mean, 40.0);
+  const std::string text = render_text(rows), csv = render_csv(rows);
+  EXPECT_THAT(text, HasSubstr("   0x10    B0            1              8      4.0~ "));
+  EXPECT_THAT(text, HasSubstr("  0x110    B4            1              8         ~ "));
+  EXPECT_THAT(text, HasSubstr("    0x0    B0            1              8         - "));
+  EXPECT_THAT(csv, HasSubstr("0x10,0,1,8,implied,4.000,4.000,1,"));
+  EXPECT_THAT(csv, HasSubstr("0x110,4,1,8,none,16.000,,,"));
+  const auto json = nlohmann::json::parse(render_json(rows));
+  EXPECT_EQ(json[1]["clock"], "implied");
+  EXPECT_EQ(json[1]["ungraded_from_implied"], true);
+  EXPECT_EQ(json[2]["ungraded_from_implied"], false);
+  EXPECT_EQ(json[1]["offset_mean_cycles"], 4.0);
+
+  // Of a whole block whose clocks are implied no interval is known.
+  map.blocks[1].implied = true;
+  Aggregate placed(map, TraceKind::inst);
+  placed.add(t[0]);
+  EXPECT_EQ(placed.instructions()[2].ungraded.count(), 0u) << "in front of it";
+  EXPECT_EQ(placed.instructions()[3].ungraded.count(), 0u);
+  EXPECT_EQ(placed.instructions()[4].ungraded.count(), 0u);
 }
 
 }  // namespace

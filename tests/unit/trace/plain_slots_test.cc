@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "trace/invariants.h"
+
 namespace xtrace::trace {
 namespace {
 
@@ -415,6 +417,90 @@ TEST(PlainSlots, ImpliedBlocksInARow) {
   const auto squeezed = b.decoded(TraceKind::block);
   EXPECT_EQ(squeezed.warps[0].clock[2], squeezed.warps[0].clock[0]);
   EXPECT_EQ(squeezed.warps[0].clock[1], squeezed.warps[0].clock[0]);
+}
+
+// Packed inst records of which some clocks were not read: halves at the end of the block, the next record behind it.
+TEST(PlainSlots, ImpliedClocksLieBetweenThoseThatWereRead) {
+  Buffer b(1, 128);
+  b.make_inst();
+  b.map.layout.index_bits = 4;
+  using P = wire::ClockPlace;
+  b.map.blocks[1].instructions = b.map.blocks[1].clocks = 6;
+  b.map.blocks[1].record_bytes = 16;
+  b.map.blocks[1].full = true;
+  b.map.blocks[1].clock_at = {{0, P::in_head, 4}, {0, P::implied, 4, true}, {4, 2, 4}, {0, P::implied, 4}, {6, 2, 5}, {0, P::implied, 4}};
+  b.head(0, 0, 0, 1, 0x0001fff0);
+  b.put(0, 16, wire::Chunk{{0x0001fff8u << 4 | 2, 0x0030u << 16 | 0x0010, 0, 0}});
+  b.put(0, 32, wire::Chunk{{0x00020040u << 4 | 2, 0x0060u << 16 | 0x0050, 0, 0}});
+  const auto d = b.decoded(TraceKind::inst);
+  const WarpTrace& t = d.warps[0];
+  std::vector<uint32_t> low;
+  for (uint64_t c : t.clock) low.push_back(static_cast<uint32_t>(c));
+  EXPECT_EQ(low, (std::vector<uint32_t>{0x1fff8, 0x1fffc, 0x20010, 0x20020, 0x20030, 0x20035,   //
+                                        0x20040, 0x20044, 0x20050, 0x20058, 0x20060, 0x20065}));
+  EXPECT_EQ(t.mask, (std::vector<uint32_t>{~0u, ~0u}));
+  EXPECT_EQ(b.view().doubtful_clocks, 0u);
+  EXPECT_EQ(b.headers()[0].exit_clock_lo, 0x20065u);
+  EXPECT_TRUE(d.summary.losses.none());
+  // The last clock that was read is a half: behind it 65,536 cycles may have passed at once.
+  b.put(0, 32, wire::Chunk{{0x00070040u << 4 | 2, 0x0060u << 16 | 0x0050, 0, 0}});
+  EXPECT_EQ(b.view().doubtful_clocks, 1u);
+}
+
+// The same 0, 1, 2 and 3 as above in inst records: 3 has none.
+TEST(PlainSlots, ImpliedBlocksHaveImpliedClocks) {
+  Buffer b(1, 256);
+  using P = wire::ClockPlace;
+  b.map.blocks.resize(4);
+  const std::vector<std::vector<uint32_t>> successors{{1, 3}, {0}, {}, {2}};
+  for (uint32_t k = 0; k < 4; ++k) {
+    wire::Block& block = b.map.blocks[k];
+    block.successors = successors[k];
+    block.instructions = block.clocks = 2;
+    block.least_cycles = 8;
+    block.exits = k >= 2;
+    block.implied = k == 3;
+    block.record_bytes = block.implied ? 0 : 16;
+    for (uint32_t i = 0; i < 2; ++i) block.clock_at.push_back({static_cast<uint16_t>(8 + 4 * i), block.implied ? P::implied : uint8_t{4}, 4});
+  }
+  b.head(0, 0, 0, 1, 5);
+  uint32_t at = 16;
+  const auto record = [&](uint32_t block, uint32_t mask, uint32_t first, uint32_t second) {
+    b.put(0, at, wire::Chunk{{wire::word0(wire::RecordKind::inst, block), mask, first, second}});
+    at += 16;
+  };
+  record(0, 0xff, 10, 14);
+  record(1, 0x0f, 40, 44);   // lanes 4..7 of the 0 before are in 3, of which 6 and 7 end
+  record(0, 0x0f, 50, 54);   // all go to 3
+  record(2, 0x3f, 59, 63);   // too soon for all of it
+  const auto d = b.decoded(TraceKind::inst);
+  ASSERT_EQ(d.warps.size(), 1u);
+  const WarpTrace& t = d.warps[0];
+  EXPECT_EQ(t.index, (std::vector<uint32_t>{0, 3, 1, 0, 3, 2}));
+  EXPECT_EQ(t.mask, (std::vector<uint32_t>{0xff, 0xf0, 0x0f, 0x0f, 0x0f, 0x3f}));
+  std::vector<uint32_t> low;
+  for (uint64_t c : t.clock) low.push_back(static_cast<uint32_t>(c));
+  EXPECT_EQ(low, (std::vector<uint32_t>{10, 14, 32, 36, 40, 44, 50, 54, 54, 58, 59, 63}));
+  EXPECT_TRUE(d.summary.losses.none());
+  InvariantChecker order(b.view().map, TraceKind::inst);   // 54 twice is no step back
+  order.check(t);
+  EXPECT_EQ(order.result().violations(), 0u);
+  WarpTrace back = t;
+  back.clock[8] = 53;
+  InvariantChecker broken(b.view().map, TraceKind::inst);
+  broken.check(back);
+  EXPECT_EQ(broken.result().row(Invariant::clock_order).violated, 1u);
+  WarpTrace equal = t;   // clocks that were read are never the same
+  equal.clock[1] = equal.clock[0];
+  InvariantChecker read(b.view().map, TraceKind::inst);
+  read.check(equal);
+  EXPECT_EQ(read.result().row(Invariant::clock_order).violated, 1u);
+
+  record(0, 0x100, 80, 84);   // and a last one: its end is in 3
+  const auto ended = b.decoded(TraceKind::inst);
+  EXPECT_EQ(ended.warps[0].index.back(), 3u);
+  EXPECT_EQ(ended.warps[0].clock.back() - ended.warps[0].clock[12], 12u);   // as early as the clock before allows
+  EXPECT_EQ(ended.summary.losses.count(LossSeverity::distrust), 0u);
 }
 
 }  // namespace

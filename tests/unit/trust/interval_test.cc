@@ -18,7 +18,7 @@ Result<diff::IntervalFidelity> intervals(const std::string& kernel, uint32_t sit
   ReplayOptions o;
   o.traces = testing::TempDir() + "trust_intervals";
   o.probes = {instrument::ProbeKind::pair, instrument::ProbeKind::inst};
-  o.samples = {{}};
+  o.samples = {{}, {.clocks = 0}};   // the dense trace as well
   o.quiet = true;
   o.pair_sites = o.interval_sites = sites;
   if (at != nullptr) XT_TRY_STATUS(parse_places({at}, o));

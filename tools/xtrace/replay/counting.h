@@ -25,6 +25,7 @@ struct LaunchContext {
 struct Drawn {
   uint32_t one_in = 1, seed = 0;
   wire::Selection select{};
+  uint32_t clock_gap = instrument::usual_clock_gap;   // inst: Plan::clock_gap
   bool has(uint32_t warp, uint32_t warps_per_cta) const {
     wire::SlotLayout l;
     l.one_in = one_in;

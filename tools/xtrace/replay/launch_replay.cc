@@ -286,16 +286,22 @@ Result<std::unique_ptr<ProbeRun>> LaunchReplay::run_probe(LaunchContext& c, Prob
 
 void LaunchReplay::warn_of_clocks(const instrument::Splicer& splicer, const TraceRun& run, const Counts& counts,
                                   const std::string& probe) {
-  uint32_t without = 0, instructions = 0;
+  uint32_t without = 0, implied = 0, instructions = 0;
   for (size_t b = 0; b < run.map.blocks.size(); ++b) {
     const wire::Block& block = run.map.blocks[b];
     if (counts.blocks[b].warps == 0) continue;
     for (uint32_t i = 0; i < block.clocks; ++i) {
       if (!splicer.covers(OrigPc{block.first_pc + i * trace::inst_bytes})) continue;
-      without += !block.has_clock(i);
+      const bool absent = !block.clock_at.empty() && block.clock_at[i].bytes == wire::ClockPlace::absent;
+      without += absent;
+      implied += !absent && !block.has_clock(i);
       ++instructions;
     }
   }
+  if (implied != 0)
+    report_.warnings.push_back(fmt::format("{}: the clocks of {} of {} executed instructions are implied by the stall counts between "
+                                           "the clocks that were read (--sample=clocks:all reads every one)",
+                                           probe, implied, instructions));
   if (without != 0)
     report_.warnings.push_back(fmt::format("{}: {} of {} executed instructions have no clock of their own: no register is "
                                            "free in front of them",
@@ -389,11 +395,11 @@ Status LaunchReplay::time() {
   return {};
 }
 
-// What the trace of every instruction says of the intervals that pair extrapolated.
+// What the trace with a clock at every instruction says of the intervals that pair extrapolated.
 void LaunchReplay::add_dense_intervals() {
   for (const Run& run : runs_) {
     const auto* dense = dynamic_cast<const TraceRun*>(run.probe.get());
-    if (dense == nullptr || dense->kind != trace::TraceKind::inst || report_.configs[run.config].sample != Sample{}.text()) continue;
+    if (dense == nullptr || dense->kind != trace::TraceKind::inst || report_.configs[run.config].sample != Sample{.clocks = 0}.text()) continue;
     for (const trace::Aggregate::Instruction& i : dense->aggregate->instructions())
       for (const Pairs& p : pairs_)
         for (diff::IntervalRow& row : report_.configs[p.config].intervals->rows)

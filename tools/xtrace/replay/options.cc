@@ -45,6 +45,7 @@ std::string Sample::text() const {
   list("cluster", clusters);
   if (nth != 1) parts.push_back(fmt::format("nth:{}", nth));
   if (sites_one_in != 1) parts.push_back(fmt::format("site:1/{}{}", sites_one_in, part == 0 ? "" : fmt::format("+{}", part)));
+  if (clocks) parts.push_back(*clocks == 0 ? "clocks:all" : fmt::format("clocks:{}", *clocks));
   return parts.empty() ? "all" : fmt::format("{}", fmt::join(parts, ","));
 }
 
@@ -80,6 +81,7 @@ std::vector<wire::Selection::Range> joined(std::vector<wire::Selection::Range> r
 
 namespace {
 
+constexpr uint32_t most_clock_gap = 1000;      // stall cycles: longer than any block that is no exception
 constexpr uint32_t most_between = 1u << 30;   // executions: the sign of a counter says when
 
 tl::unexpected<Error> unknown_sample(const std::string& part) {
@@ -92,8 +94,8 @@ tl::unexpected<Error> unknown_sample(const std::string& part) {
   if (part.starts_with("cluster:1/"))
     return with_hint(bad_input("clusters are sampled by list: cta:1/N takes CTAs, whatever cluster they are of"), "write cluster:0,5-7");
   return with_hint(bad_input("unknown sample '{}'", part),
-                   "samples are: all, cta:1/N, cta:1/N@SEED, cta:0,5-7, cta:wave, cluster:0, warp:0-3, sm:0, site:1/N, nth:N with N from 1; joined "
-                   "by commas");
+                   "samples are: all, cta:1/N, cta:1/N@SEED, cta:0,5-7, cta:wave, cluster:0, warp:0-3, sm:0, site:1/N, nth:N, clocks:all, clocks:N with N from 1; "
+                   "joined by commas");
 }
 
 // "0,5-7", sorted and joined where they touch.
@@ -125,6 +127,12 @@ Status add_sample(const std::string& part, Sample& sample) {
     const auto n = number<uint32_t>(value);
     if (!n || *n < 1 || *n > most_between) return unknown_sample(part);
     sample.nth = *n;
+    return {};
+  }
+  if (key == "clocks") {
+    const auto n = value == "all" ? std::optional<uint32_t>(0) : number<uint32_t>(value);
+    if (!n || (*n == 0 && value != "all") || *n > most_clock_gap) return unknown_sample(part);
+    sample.clocks = *n;
     return {};
   }
   if (part == "cta:wave") {

@@ -21,6 +21,7 @@ struct Sample {
   bool wave = false;                 // cta:wave: those that fit on the GPU at once; replaces select.ctas
   uint32_t sites_one_in = 1;         // site:1/N
   uint32_t nth = 1;                  // nth:N, of a site's executions
+  std::optional<uint32_t> clocks{};  // clocks:all (0), clocks:N: Plan::clock_gap of inst
   std::vector<wire::Selection::Range> clusters{};   // cluster:0,5-7
   uint32_t part = 0;                 // which of them, where the parts are not merged
   std::string text() const;          // "all" or "cta:1/16,site:1/8"
