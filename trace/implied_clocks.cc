@@ -9,6 +9,7 @@ uint64_t stall(const wire::Block& block, size_t i) { return std::max<uint64_t>(1
 
 // Between the clocks `a` and `b`, which were read.
 void place_between(const wire::Block& block, size_t a, size_t b, std::span<uint64_t> clocks) {
+  if (b == a + 1) return;
   uint64_t least = 0;   // from a to b
   size_t first_wait = b;
   for (size_t i = a; i < b; ++i) {

@@ -205,9 +205,9 @@ TEST(ClockPlaces, OneInFourOfAQueue) {
   EXPECT_EQ(clocks({store, mov, store, store, store, mov, store, mov}, 100), "10000100");
 }
 TEST(ClockPlaces, PaceOfRealCode) {
-  const auto image = cubin::Image::parse(fixture_kernel("wmma").cubin);
+  const auto image = cubin::Image::parse(fixture_kernel("sgemm").cubin);
   ASSERT_TRUE(image);
-  const auto code = read_code(*image, *cubin::kernel_info(*image, fixture_kernel("wmma").name));
+  const auto code = read_code(*image, *cubin::kernel_info(*image, fixture_kernel("sgemm").name));
   ASSERT_TRUE(code);
   std::map<std::string_view, std::set<Pace>> paces;
   for (CodeInst i : code->insts) {
@@ -216,8 +216,7 @@ TEST(ClockPlaces, PaceOfRealCode) {
     paces[i.fx.mnemonic].insert(pace_of(i));
   }
   using Set = std::set<Pace>;
-  EXPECT_EQ(paces["IMAD"], Set{Pace::fixed});
-  EXPECT_EQ(paces["HMMA"], Set{Pace::queued});
+  EXPECT_EQ(paces["FFMA"], Set{Pace::fixed});
   EXPECT_EQ(paces["LDG"], Set{Pace::queued});
   EXPECT_EQ(paces["STS"], Set{Pace::queued});
   EXPECT_EQ(paces["BAR"], Set{Pace::waits});

@@ -203,7 +203,7 @@ TEST(PlainSlots, HalvesInHeadAndAbsentClocks) {
   // Six clocks: the first not read, the second in the head, a half, none, two halves.
   b.map.blocks[1].instructions = b.map.blocks[1].clocks = 6;
   b.map.blocks[1].record_bytes = 16;
-  b.map.blocks[1].clock_at = {{0, P::absent}, {0, P::in_head}, {8, 2}, {0, P::absent}, {10, 2}, {12, 2}};
+  b.map.blocks[1].clock_at = {{0, P::absent}, {0, P::in_head}, {8, 2}, {0, P::absent, 1, true}, {10, 2}, {12, 2}};
   b.head(0, 0, 0, 1, 0x0001fff0);
   b.put(0, 16, wire::Chunk{{0x0001fff8u << 4 | 2, 0xffff, 0x0008u << 16 | 0xfffe, 0x0010}});
   const auto d = b.decoded(TraceKind::inst);
