@@ -29,8 +29,8 @@ struct Layout {
   uint32_t bytes() const { return static_cast<uint32_t>(words.size()) * sass::inst_bytes; }
 };
 
-LaunchFacts facts_of(const LaunchShape& shape, const cubin::KernelInfo& info, const Code& code) {
-  return {shape.block, {}, shape.params, info.param_base != 0 ? info.param_base : code.arch->bank0_params};
+LaunchFacts facts_of(const LaunchShape& shape, const cubin::KernelInfo& info, const Code& code, const Blocks& blocks) {
+  return {shape.grid, shape.block, {}, blocks.block_of, shape.params, info.param_base != 0 ? info.param_base : code.arch->bank0_params};
 }
 
 wire::AddressMap describe(const Code& code, const Blocks& blocks) {
@@ -225,7 +225,7 @@ const ProbeBody& body_of(ProbeKind probe) {
 
 struct Splicer::Counted {
   std::vector<bool> full_blocks, whole;   // by block, by instruction
-  LaneStrides lanes;
+  LaneBases lanes;
   bool lines = true;
 };
 
@@ -295,7 +295,7 @@ Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const L
   wire::AddressMap map = describe(code, blocks);
   Splicer s;
   s.asked_ = std::make_shared<const Asked>();
-  s.counted_ = std::make_shared<const Counted>(Counted{{}, {}, LaneStrides(code, facts_of(shape, info, code))});
+  s.counted_ = std::make_shared<const Counted>(Counted{{}, {}, LaneBases(code, facts_of(shape, info, code, blocks))});
   s.impl_ = std::make_shared<const Impl>(Impl{Bytes(bytes.begin(), bytes.end()), shape, std::move(image), std::move(info),
                                               std::move(code), std::move(blocks), std::move(liveness), std::move(map)});
   return s;
@@ -390,9 +390,9 @@ Splicer Splicer::counted(std::vector<bool> full_blocks, std::span<const uint64_t
   XT_CHECK(full_blocks.size() == blocks().size() && executions.size() == blocks().size(), "what was counted of each block");
   Splicer s = *this;
   std::vector<bool> whole = whole_instructions(impl_->blocks, full_blocks);
-  LaunchFacts facts = facts_of(impl_->shape, impl_->info, impl_->code);
+  LaunchFacts facts = facts_of(impl_->shape, impl_->info, impl_->code, impl_->blocks);
   facts.whole = whole;
-  LaneStrides lanes(impl_->code, facts);
+  LaneBases lanes(impl_->code, facts);
   Counted counted{std::move(full_blocks), std::move(whole), std::move(lanes), false};
   // A column in one line is stored faster than one across two; but a record in lines may be twice as long.
   constexpr double dear = 1.4;   // [measured H200: at 1.24 lines were faster by a seventh, at 1.61 slower by a third]
@@ -502,13 +502,14 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   if (plan.probe == ProbeKind::mem) {
     out.claims.records_addresses = true;
     out.claims.memory_high_is_known = shape.memory_high.has_value();
-    out.claims.launch = facts_of(shape, info, code);
+    out.claims.launch = facts_of(shape, info, code, blocks);
     out.claims.full_blocks = counted_->full_blocks;
     if (lanes.offset) out.claims.lane_offset = lanes.offset->index;
     if (lanes.masks) out.claims.lane_masks = {lanes.masks->bit0.index, lanes.masks->bit1.index, lanes.masks->both.index};
     if (groups) out.claims.lane_groups = {groups->bit0.index, groups->bit1.index, groups->both.index};
     for (const wire::Block& b : out.map.blocks) out.claims.full_records.push_back(b.full);
     out.claims.accesses = out.map.accesses;
+    out.claims.lane_numbers = out.map.lane_numbers;
     for (InstIndex i = 0; i < code.insts.size(); ++i) out.claims.places.push_back(scope.has(i));
     out.claims.addresses = address_claims(code, blocks, scope);
   }

@@ -20,8 +20,8 @@
 //   record-clobbered    no original instruction writes a register between a probe's value and the store of it
 //   address-recorded    `mem`: every register of every covered address, and its guard as a mask of lanes, is stored in front
 //                       of its access, in the same block, by all active lanes, to the place that is claimed; nothing in
-//                       between writes it, and no other store goes to that place; or, of a register that is base + lane * stride
-//                       for the lanes of the access, the base is, by those lanes. In records of full blocks: what decoders
+//                       between writes it, and no other store goes to that place; or, of a register that is a base and a
+//                       number for each thread, the base is, by the lanes of the access, and decoders add these numbers. In records of full blocks: what decoders
 //                       take from each place is what was stored there, and nothing else went to it
 //   value-recorded      point probes: every word of every record is what the map says it is, is stored once, at its place, by all
 //                       active lanes, at that point; the cursor moves by the record's size; of every nth execution, where that was
@@ -39,7 +39,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "instrument/lane_strides.h"
+#include "instrument/lane_bases.h"
 #include "trace/wire/address_map.h"
 
 namespace xtrace::instrument {
@@ -56,7 +56,7 @@ struct AddressClaim {
   uint32_t pc = 0;         // of the first access that needs it
   uint8_t index = 0;       // of the register, of the uniform register, of the predicate and its negation (as in bits [15:12])
   uint32_t place = 0;      // byte in the record
-  LaneStride lanes{};      // base: what the register is proven to be
+  LaneBase lanes{};        // base: what the register is proven to be
 };
 
 // What the splicer says it did.
@@ -66,13 +66,14 @@ struct SpliceClaims {
   uint32_t prologue_words = 0;                   // from there to the first label of the copy for those that are
   std::map<uint32_t, uint32_t> words_behind;     // original offset -> inserted words behind it that jumps do not reach
   bool records_addresses = false;                // `mem`
-  LaunchFacts launch{};                          // without `whole`
+  LaunchFacts launch{};                          // without `whole` and `block_of`
   std::vector<bool> full_blocks{};               // by block: a counting replay has shown that no lane is ever missing
   std::optional<uint8_t> lane_offset{};          // register that the prologue sets to 4 * lane
   // Registers and predicates that it sets by lane / 8 (LaneMasks, LaneGroups): bit 0, bit 1, both; empty: none.
   std::vector<uint8_t> lane_masks{}, lane_groups{};
   std::vector<bool> full_records{};              // by block: its record is that of a full block
   std::vector<wire::Access> accesses{};          // what decoders make of records
+  std::vector<std::vector<uint32_t>> lane_numbers{};   // of which these speak
   bool memory_high_is_known = false;             // high words of global addresses are not recorded
   std::vector<bool> places{};                    // by instruction, those whose accesses are recorded; empty: all
   std::vector<AddressClaim> addresses{};

@@ -16,9 +16,12 @@ using Kind = AddressClaim::Kind;
 
 using namespace fields;
 
+constexpr uint32_t warp_lanes = 32;
+
 LaunchFacts facts_of(const SpliceClaims& claims, const Blocks& blocks) {
   LaunchFacts facts = claims.launch;
   facts.whole = whole_instructions(blocks, claims.full_blocks);
+  facts.block_of = blocks.block_of;
   return facts;
 }
 
@@ -39,7 +42,13 @@ class Addresses {
         const auto found = sass::accesses(*v_.old.arch, v_.old.insts[i].raw);
         const auto* accesses = std::get_if<std::vector<sass::Access>>(&found);
         if (accesses == nullptr || accesses->empty()) continue;
-        for (const sass::Access& a : *accesses) check(block, i, a);
+        auto next = std::find_if(claims_.accesses.begin(), claims_.accesses.end(),
+                                 [&](const wire::Access& w) { return w.pc == v_.old.pc(i); });
+        for (const sass::Access& a : *accesses) {
+          if (next == claims_.accesses.end() || next->pc != v_.old.pc(i) || next->block != number)
+            fail(v_.copies[0].at[i], i, "an access that decoders do not know");
+          else check(block, i, a, *next++);
+        }
         const auto guard = static_cast<uint8_t>(get_bits(v_.old.insts[i].raw, guard_field));
         if (guard != always) check(block, i, Kind::mask, guard);
       }
@@ -51,12 +60,23 @@ class Addresses {
     out_.push_back({"address-recorded", v_.pc(word), where(v_.old, i) + ": " + std::move(what)});
   }
 
-  void check(const ProbeBlock& block, InstIndex i, const sass::Access& a) {
+  void check(const ProbeBlock& block, InstIndex i, const sass::Access& a, const wire::Access& w) {
     const bool high = a.space == sass::MemSpace::generic || !claims_.memory_high_is_known || a.uniform_low != a.none;
-    if (a.low != a.none && !check_base(block, i, a.low)) check(block, i, Kind::column, a.low);
+    if (a.low != a.none) low(block, i, a.low, w);
     if (a.high != a.none && high) check(block, i, Kind::column, a.high);
-    if (a.uniform_low != a.none) check(block, i, Kind::uniform, a.uniform_low);
+    const std::optional<uint32_t> in_offset = number_in_offset(lanes_, i, a, w);
+    if (static_cast<uint32_t>(w.offset) != static_cast<uint32_t>(a.offset) + in_offset.value_or(0))
+      fail(v_.copies[0].at[i], i, "another offset");
+    if (a.uniform_low != a.none && !in_offset) check(block, i, Kind::uniform, a.uniform_low);
     if (a.uniform_high != a.none) check(block, i, Kind::uniform, a.uniform_high);
+  }
+  void low(const ProbeBlock& block, InstIndex i, uint8_t reg, const wire::Access& w) {
+    const uint32_t at = v_.copies[0].at[i];
+    if (w.numbers == w.none) return check(block, i, Kind::column, reg);
+    const auto lanes = lanes_.before(i, reg);
+    if (!lanes || !are_numbers(claims_, lanes_, *lanes, w)) return fail(at, i, fmt::format("R{} is not proven to have these numbers", reg));
+    if (lanes->known) return w.base == w.none ? void() : fail(at, i, fmt::format("R{} is known without a base", reg));
+    if (!check_base(block, i, reg, *lanes, w)) fail(at, i, fmt::format("the base of R{} is not stored in its block", reg));
   }
 
   uint64_t field(uint32_t k, BitRange range) const { return get_bits(v_.words[k], range); }
@@ -98,24 +118,35 @@ class Addresses {
     return std::nullopt;
   }
 
+  // Where a store puts a base, and whether it is as the first lane has it.
+  struct Stored {
+    uint32_t place = 0;
+    bool of_first = false;
+  };
+
   // Whether a base of `reg` is claimed for the access at i; then it is checked.
-  bool check_base(const ProbeBlock& block, InstIndex i, uint8_t reg) {
-    const auto lanes = lanes_.before(i, reg);
-    if (!lanes) return false;
+  bool check_base(const ProbeBlock& block, InstIndex i, uint8_t reg, const LaneBase& lanes, const wire::Access& w) {
+    using enum wire::Access::BaseOf;
     const uint32_t access = v_.copies[0].at[i];
     for (const AddressClaim& c : claims_.addresses) {
       const InstIndex at = v_.old.index(c.pc);
-      if (c.kind != Kind::base || c.index != reg || at < block.first || at > i || !(c.lanes == *lanes)) continue;
+      if (c.kind != Kind::base || c.index != reg || at < block.first || at > i || c.place != w.base || c.lanes.guard != lanes.guard) continue;
       // The store of it, and between that and the access nothing that changes the register or the lanes.
       uint32_t store = v_.copies[0].at[at];
-      bool found = false;
-      while (!found && store-- > from_) found = is_store(store) && base_in(store, reg, *lanes) == c.place;
+      std::optional<Stored> found;
+      while (!found && store-- > from_) {
+        if (is_store(store)) found = base_in(store, reg, lanes);
+        if (found && found->place != c.place) found = std::nullopt;
+      }
       if (!found) continue;
       bool kept = true;
-      for (uint32_t k = store + 1; k < access; ++k) kept &= !v_.effects[k].def.gpr.test(reg) && !writes_predicate(k, lanes->guard);
+      for (uint32_t k = store + 1; k < access; ++k) kept &= !v_.effects[k].def.gpr.test(reg) && !writes_predicate(k, lanes.guard);
       if (!kept) continue;
-      if (field(store, guard_field) != lanes->guard) {
+      const auto whose = !found->of_first ? first_of_warp : lanes.guard == guard_always ? first_active : first_of_mask;
+      if (field(store, guard_field) != lanes.guard) {
         fail(store, i, fmt::format("{} is not done by the lanes that R{} is proven for", text(store), reg));
+      } else if (w.base_of != whose) {
+        fail(store, i, fmt::format("{} is the base of another lane", text(store)));
       } else {
         v_.access_guard[store] = true;
         if (field(store, b_field) == reg) v_.address_store[store] = true;
@@ -126,23 +157,41 @@ class Addresses {
     return false;
   }
   // The place where a store puts the base of `reg`: the register itself, or what the inserted words before the store make of it.
-  std::optional<uint32_t> base_in(uint32_t store, uint8_t reg, const LaneStride& lanes) const {
-    const bool uniform = lanes.stride == 0 && lanes.step == 0;
-    if (uniform && field(store, b_field) == reg) return place_of(store, reg);
+  std::optional<Stored> base_in(uint32_t store, uint8_t reg, const LaneBase& lanes) const {
+    const auto stored = [&](uint64_t result, bool of_first) {
+      const auto place = place_of(store, result);
+      return place ? std::optional(Stored{*place, of_first}) : std::nullopt;
+    };
+    if (lanes_.is_uniform(lanes) && field(store, b_field) == reg) return stored(reg, false);
     const uint32_t last = store - 1;
-    if (!v_.is_inserted(last) || field(last, c_field) != reg) return std::nullopt;
+    if (!v_.is_inserted(last)) return std::nullopt;
     const uint64_t result = field(last, result_field);
-    if (result == reg || !place_of(store, result)) return std::nullopt;
+    if (result == reg) return std::nullopt;
     uint32_t first = last;
     // Where the rest of the prologue stands in front of it, not what that makes 4 * lane of.
     const auto sets_lanes = [&](uint32_t k) { return claims_.lane_offset && v_.effects[k].def.gpr.test(*claims_.lane_offset); };
     while (first > from_ && v_.is_inserted(first - 1) && !sets_lanes(first - 1)) --first;
-    for (uint32_t lane = 0; lane < 32; ++lane)
-      for (const uint32_t value : {0u, 0x12345678u}) {
-        const uint32_t expected = value - lane * lanes.stride - (lane >> row_shift(claims_.launch.block)) * lanes.step;
-        if (result_of(first, last, lane, reg, value) != expected) return std::nullopt;
-      }
-    return place_of(store, result);
+    if (sass::opcode13(v_.words[last]) == mov_ur) return is_of_first(first, last, reg, lanes.guard) ? stored(result, true) : std::nullopt;
+    const std::vector<uint32_t>& numbers = lanes_.tables()[lanes.numbers];
+    if (field(last, c_field) != reg || numbers.size() != warp_lanes) return std::nullopt;
+    for (uint32_t lane = 0; lane < warp_lanes; ++lane)
+      for (const uint32_t value : {0u, 0x12345678u})
+        if (result_of(first, last, lane, reg, value) != value - numbers[lane]) return std::nullopt;
+    return stored(result, false);
+  }
+  // Whether the MOV at `last` takes what R2UR has made of `reg` in the first lane of these.
+  bool is_of_first(uint32_t first, uint32_t last, uint8_t reg, uint8_t guard) const {
+    if (v_.effects[last].guarded) return false;
+    const auto through = static_cast<unsigned>(field(last, ur_field));
+    for (uint32_t k = last; k-- > first;) {
+      if (v_.effects[k].def.gpr.test(reg)) return false;
+      if (!v_.effects[k].def.ur.test(through)) continue;
+      const bool takes = sass::opcode13(v_.words[k]) == r2ur && field(k, a_field) == reg && field(k, guard_field) == guard &&
+                         field(k, to_uniform_field) == through;
+      if (takes) v_.access_guard[k] = true;
+      return takes;
+    }
+    return false;
   }
   // What the word at `last` gives in one lane, when the words from `first` on are done and `reg` holds `value`; nothing when a word
   // is none of those that `mem` computes by.
@@ -241,11 +290,20 @@ class Addresses {
   const SpliceClaims& claims_;
   Violations& out_;
   const Blocks blocks_;
-  const LaneStrides lanes_;
+  const LaneBases lanes_;
   uint32_t from_ = 0;          // first word of the block
 };
 
 }  // namespace
+
+std::optional<uint32_t> number_in_offset(const LaneBases& lanes, InstIndex i, const sass::Access& a, const wire::Access& w) {
+  if (a.wide || a.uniform_low == a.none || w.uniform_low != w.none) return std::nullopt;
+  return lanes.uniform_before(i, a.uniform_low);
+}
+
+bool are_numbers(const SpliceClaims& claims, const LaneBases& lanes, const LaneBase& base, const wire::Access& w) {
+  return w.numbers < claims.lane_numbers.size() && claims.lane_numbers[w.numbers] == lanes.tables()[base.numbers];
+}
 
 void check_addresses(SpliceView& v, const SpliceClaims& claims, Violations& out) {
   v.address_store.assign(v.words.size(), false);

@@ -39,8 +39,12 @@ using Violations = std::vector<Violation>;
 
 // verify_addresses.cc: address-recorded. Fills address_store and access_guard.
 void check_addresses(SpliceView& v, const SpliceClaims& claims, Violations& out);
+// A uniform register that decoders do not ask for: what it holds belongs to their offset.
+std::optional<uint32_t> number_in_offset(const LaneBases& lanes, InstIndex i, const sass::Access& a, const wire::Access& w);
+// Whether decoders add these numbers.
+bool are_numbers(const SpliceClaims& claims, const LaneBases& lanes, const LaneBase& base, const wire::Access& w);
 // verify_words.cc: the same of the records of full blocks.
-void check_words(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, const LaneStrides& lanes, Violations& out);
+void check_words(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, const LaneBases& lanes, Violations& out);
 // verify_points.cc: value-recorded. Adds to address_store.
 void check_points(SpliceView& v, const SpliceClaims& claims, Violations& out);
 // verify_hazards.cc: store-overwritten, record-clobbered, result-too-early.

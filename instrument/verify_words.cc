@@ -31,7 +31,7 @@ using Lanes = std::array<Value, lanes_of_warp>;
 
 class Words {
  public:
-  Words(SpliceView& v, const SpliceClaims& claims, const LaneStrides& lanes, Violations& out)
+  Words(SpliceView& v, const SpliceClaims& claims, const LaneBases& lanes, Violations& out)
       : v_(v), claims_(claims), lanes_(lanes), out_(out) {}
 
   void run(const ProbeBlock& block, uint32_t number_of_block) {
@@ -117,8 +117,10 @@ class Words {
     const auto known = lanes_.before(i_, reg);
     Value v{Value::Kind::in_lane, reg, static_cast<uint8_t>(lane), gpr_version_[reg], 0, 0};
     if (!known || known->guard != guard_always) return v;
+    const std::vector<uint32_t>& numbers = lanes_.tables()[known->numbers];
+    if (numbers.size() != lanes_of_warp) return v;   // other ones in each warp
     v.lane = 0;
-    v.number = lane * known->stride + (lane >> row_shift(claims_.launch.block)) * known->step;
+    v.number = numbers[lane] - numbers[0];
     return v;
   }
   Value read(uint8_t reg, unsigned lane) const {
@@ -262,11 +264,13 @@ class Words {
         return fail("an access that decoders do not know");
       const wire::Access& w = *next++;
       if (a.low != a.none) low(a.low, w, guard);
-      else if (w.low != w.none || w.base != w.none) fail("an address without a register has one");
+      else if (w.low != w.none || w.base != w.none || w.numbers != w.none) fail("an address without a register has one");
       const bool may_lack = a.space == sass::MemSpace::global && claims_.memory_high_is_known && a.uniform_low == a.none;
       if (w.high_is_known && !may_lack) fail("its high word is not known");
       if (a.high != a.none && !w.high_is_known) column(a.high, w.high, "the high word");
-      uniform(a.uniform_low, a.none, w.uniform_low);
+      const std::optional<uint32_t> in_offset = number_in_offset(lanes_, i_, a, w);
+      if (static_cast<uint32_t>(w.offset) != static_cast<uint32_t>(a.offset) + in_offset.value_or(0)) fail("another offset");
+      if (!in_offset) uniform(a.uniform_low, a.none, w.uniform_low);
       uniform(a.uniform_high, a.none, w.uniform_high);
       if (guard == always) {
         if (w.mask != w.none) fail("lanes of an access without a guard");
@@ -276,12 +280,13 @@ class Words {
     }
   }
   void low(uint8_t reg, const wire::Access& w, uint8_t guard) {
-    if (w.base == w.none) return column(reg, w.low, "the address");
+    if (w.numbers == w.none) return column(reg, w.low, "the address");
     const auto known = lanes_.before(i_, reg);
-    if (!known || known->stride != w.stride || known->step != w.step || row_shift(claims_.launch.block) != w.row_shift)
-      return fail(fmt::format("R{} is not proven to be base + lane * {} + row * {}", reg, static_cast<int32_t>(w.stride), static_cast<int32_t>(w.step)));
+    if (!known || !are_numbers(claims_, lanes_, *known, w)) return fail(fmt::format("R{} is not proven to have these numbers", reg));
+    if (known->known) return w.base == w.none ? void() : fail(fmt::format("R{} is known without a base", reg));
     const bool of_first = known->guard != guard_always;
-    if (w.base_of_first != of_first || (of_first && known->guard != guard)) return fail(fmt::format("R{} is proven for other lanes", reg));
+    const auto whose = of_first ? wire::Access::BaseOf::first_of_mask : wire::Access::BaseOf::first_of_warp;
+    if (w.base_of != whose || (of_first && known->guard != guard)) return fail(fmt::format("R{} is proven for other lanes", reg));
     const Value value = of_first ? Value{Value::Kind::in_first, reg, guard, gpr_version_[reg], pred_version_[guard & 7], 0}
                                  : Value{Value::Kind::in_lane, reg, 0, gpr_version_[reg], 0, 0};
     expected_.push_back({i_, w.base, value, "the base"});
@@ -304,7 +309,7 @@ class Words {
 
   SpliceView& v_;
   const SpliceClaims& claims_;
-  const LaneStrides& lanes_;
+  const LaneBases& lanes_;
   Violations& out_;
   const ProbeBlock* block_ = nullptr;
   uint32_t number_ = 0;
@@ -321,7 +326,7 @@ class Words {
 
 }  // namespace
 
-void check_words(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, const LaneStrides& lanes, Violations& out) {
+void check_words(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, const LaneBases& lanes, Violations& out) {
   Words words(v, claims, lanes, out);
   for (uint32_t b = 0; b < claims.full_records.size() && b < blocks.blocks.size(); ++b) {
     if (!claims.full_records[b]) continue;

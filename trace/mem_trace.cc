@@ -10,6 +10,8 @@ namespace {
 
 using wire::Access;
 
+constexpr uint32_t warp_lanes = 32;
+
 template <typename T>
 T value_at(ByteView bytes, uint64_t offset) {
   T v;
@@ -19,7 +21,8 @@ T value_at(ByteView bytes, uint64_t offset) {
 
 class Record {
  public:
-  Record(const wire::AddressMap& map, const wire::Block& block, ByteView bytes) : map_(map), bytes_(bytes), full_(block.full) {}
+  Record(const wire::AddressMap& map, const wire::Block& block, uint32_t warp_in_cta, ByteView bytes)
+      : map_(map), bytes_(bytes), warp_in_cta_(warp_in_cta), full_(block.full) {}
 
   uint32_t active() const { return full_ ? ~0u : value_at<uint32_t>(bytes_, sizeof(uint32_t)); }
 
@@ -33,13 +36,18 @@ class Record {
     const uint64_t base = (scalar(a.uniform_high) << 32) + scalar(a.uniform_low) + static_cast<uint64_t>(int64_t{a.offset});
     const bool low_only = !a.wide || a.high_is_known;
     const uint64_t high = a.wide && a.high_is_known ? uint64_t{map_.layout.memory_high} << 32 : 0;
-    const auto from_base = [&a](unsigned lane) { return a.stride * lane + a.step * (lane >> a.row_shift); };
+    const std::vector<uint32_t>* numbers = a.numbers == Access::none ? nullptr : &map_.lane_numbers[a.numbers];
+    const auto number = [&](unsigned lane) -> uint32_t {
+      if (numbers == nullptr) return 0;
+      return (*numbers)[numbers->size() == warp_lanes ? lane : warp_in_cta_ * warp_lanes + lane];
+    };
     // The mask names the lanes for which the base was taken, cut by those that give addresses.
-    const uint32_t first_lane = a.base_of_first && mask != 0 ? from_base(static_cast<unsigned>(std::countr_zero(mask))) : 0;
+    const uint32_t of = a.base_of == Access::BaseOf::first_of_mask ? mask : a.base_of == Access::BaseOf::first_active ? active() : 1;
+    const uint32_t of_base = a.base == Access::none || of == 0 ? 0 : number(static_cast<unsigned>(std::countr_zero(of)));
     for (; mask != 0; mask &= mask - 1) {
       const auto lane = static_cast<unsigned>(std::countr_zero(mask));
-      const uint64_t low =
-          a.base == Access::none ? column(a.low, lane) : static_cast<uint32_t>(scalar(a.base)) + from_base(lane) - first_lane;
+      const uint64_t low = a.numbers == Access::none ? column(a.low, lane)
+                                                     : static_cast<uint32_t>(scalar(a.base)) + number(lane) - of_base;
       const uint64_t sum = (column(a.high, lane) << 32) + low + base;
       out[lane] = low_only ? high | static_cast<uint32_t>(sum) : sum;
     }
@@ -52,6 +60,7 @@ class Record {
   }
   const wire::AddressMap& map_;
   ByteView bytes_;
+  uint32_t warp_in_cta_;
   bool full_;
 };
 
@@ -87,7 +96,7 @@ class SlotDecoder {
         w.bytes_written += size;
         break;
       }
-      XT_TRY_STATUS(visit(block, Record(map_, map_.blocks[block], slot.subspan(at, size))));
+      XT_TRY_STATUS(visit(block, Record(map_, map_.blocks[block], w.warp_in_cta, slot.subspan(at, size))));
       at += size;
       w.bytes_written += size;
       w.bytes_kept += size;
@@ -128,6 +137,12 @@ Result<std::vector<AccessRange>> accesses_by_block(const wire::AddressMap& map) 
     for (uint32_t place : {a.low, a.high})
       if (place != Access::none && uint64_t{place} + wire::mem_line > size)
         return bad_input("address map: access {} has a column at {} in a record of {} bytes", k, place, size);
+    if (a.numbers != Access::none) {
+      if (a.numbers >= map.lane_numbers.size()) return bad_input("address map: access {} has no numbers", k);
+      const size_t numbers = map.lane_numbers[a.numbers].size();
+      if (numbers != warp_lanes && numbers != size_t{warp_lanes} * map.layout.warps_per_cta)
+        return bad_input("address map: access {} has numbers of {} threads", k, numbers);
+    }
     if (a.block != block || ranges[block].last == 0) ranges[a.block].first = k;
     block = a.block;
     ranges[block].last = k + 1;

@@ -3,7 +3,8 @@
 // immediate is known beforehand, and what is one for the warp (uniform registers, lanes whose guard holds) is one word. A
 // register that serves several accesses of a block is stored once. High words of global addresses are left out where the
 // whole memory of the launch has one. A store of 32 words to one line is the cheapest there is for what differs from lane to
-// lane (docs/performance.md); a register that the code proves to be base + lane * stride goes out as its base, one word.
+// lane (docs/performance.md); a register that the code proves to be a base and a known number for each lane goes out as its base, one
+// word, and one that is known altogether not at all.
 #include <algorithm>
 #include <map>
 
@@ -51,18 +52,19 @@ bool takes_first(const sass::Arch& arch) {
 }
 
 // The part of a value that differs from lane to lane is a multiple of the lane's number, of its row, or of its place in the row. The
-// register that helps to find it may hold 4 * lane.
-bool by_lanes(const LaneStride& l) { return l.step == 0 && l.stride % 4 == 0; }
-bool by_rows(const LaneStride& l) { return l.stride == 0; }
-bool by_columns(const LaneStride& l, uint8_t shift) { return l.step == 0u - (l.stride << shift) && l.stride % 4 == 0; }
+// register that helps to find it may hold 4 * lane. What is none of these is taken from the first lane.
+bool by_lanes(const Strided& l) { return l.step == 0 && l.stride % 4 == 0; }
+bool by_rows(const Strided& l) { return l.stride == 0; }
+bool by_columns(const Strided& l) { return l.step == 0u - (l.stride << l.shift) && l.stride % 4 == 0; }
+bool by_product(const std::optional<Strided>& l) { return l && (by_lanes(*l) || by_rows(*l) || by_columns(*l)); }
 
 // Collects columns and scalars, each once for as long as its register keeps its value.
 class Layout {
  public:
   Layout(const Code& code, const ProbeBlock& block, const Scope& scope)
       : code_(code), block_(block), shape_(scope.shape), lanes_(scope.lanes),
-        unit_(scope.lines ? wire::mem_line : wire::chunk_bytes) {
-    record_.full = block.first < scope.whole.size() && scope.whole[block.first] && takes_first(*code.arch);
+        takes_first_(takes_first(*code.arch)), unit_(scope.lines ? wire::mem_line : wire::chunk_bytes) {
+    record_.full = block.first < scope.whole.size() && scope.whole[block.first] && takes_first_;
     for (InstIndex i = block.first; i <= block.last(); ++i) {
       const auto found = sass::accesses(*code.arch, code.insts[i].raw);
       if (const auto* all = std::get_if<std::vector<sass::Access>>(&found); all != nullptr && scope.has(i))
@@ -86,16 +88,18 @@ class Layout {
     // A sum with a uniform register tells its own high word.
     w.high_is_known = a.space == sass::MemSpace::global && shape_.memory_high && a.uniform_low == a.none;
     if (const auto lanes = a.low == a.none ? std::nullopt : base_of(lanes_.before(i, a.low))) {
-      w.base = base(i, a.low, *lanes);
-      w.base_of_first = record_.full && lanes->guard != guard_always;
-      w.stride = lanes->stride;
-      w.step = lanes->step;
-      w.row_shift = row_shift(shape_.block);
+      w.numbers = lanes->numbers;
+      if (!lanes->known) {
+        w.base = base(i, a.low, *lanes);
+        w.base_of = whose(*lanes);
+      }
     } else if (a.low != a.none) {
       w.low = column(i, a.low);
     }
     if (a.high != a.none && !w.high_is_known) w.high = column(i, a.high);
-    if (a.uniform_low != a.none) w.uniform_low = scalar({false, a.uniform_low, false, i, 0, false});
+    const auto number = a.uniform_low == a.none || a.wide ? std::nullopt : lanes_.uniform_before(i, a.uniform_low);
+    if (number) w.offset = static_cast<int32_t>(static_cast<uint32_t>(w.offset) + *number);
+    else if (a.uniform_low != a.none) w.uniform_low = scalar({false, a.uniform_low, false, i, 0, false});
     if (a.uniform_high != a.none) w.uniform_high = scalar({false, a.uniform_high, false, i, 0, false});
     const sass::RawInst& word = code_.insts[i].raw;
     const bool negated = get_bits(word, bit(guard_not)) != 0;
@@ -105,10 +109,16 @@ class Layout {
     record_.accesses.push_back(w);
   }
 
-  // What one register and one product can take away; the first lane's value needs none.
-  std::optional<LaneStride> base_of(const std::optional<LaneStride>& lanes) const {
-    if (!lanes || record_.full || by_lanes(*lanes) || by_rows(*lanes) || by_columns(*lanes, row_shift(shape_.block))) return lanes;
+  // Where lanes may be missing, what a product does not take away is left to the first lane, if there is a way to ask for it.
+  std::optional<LaneBase> base_of(const std::optional<LaneBase>& lanes) const {
+    if (!lanes || lanes->known || record_.full || takes_first_ || by_product(lanes_.strided(*lanes))) return lanes;
     return std::nullopt;
+  }
+  wire::Access::BaseOf whose(const LaneBase& lanes) const {
+    using enum wire::Access::BaseOf;
+    if (!record_.full && by_product(lanes_.strided(lanes))) return first_of_warp;
+    if (lanes.guard != guard_always) return first_of_mask;
+    return record_.full ? first_of_warp : first_active;
   }
 
   // Where a register of the access at i is stored: behind it, while it is on its way, if it has its value until then. A store in
@@ -121,7 +131,7 @@ class Layout {
   }
 
   // Numbers, until place() makes them bytes.
-  uint32_t base(InstIndex i, uint8_t reg, const LaneStride& lanes) {
+  uint32_t base(InstIndex i, uint8_t reg, const LaneBase& lanes) {
     for (uint32_t k = 0; k < record_.bases.size(); ++k)
       if (current_base_[k] && record_.bases[k].reg == reg && record_.bases[k].lanes == lanes) return k;
     record_.bases.push_back({reg, lanes, i, 0});
@@ -161,7 +171,7 @@ class Layout {
     for (size_t k = 0; k < record_.columns.size(); ++k)
       if (written.gpr.test(record_.columns[k].reg)) current_column_[k] = false;
     for (size_t k = 0; k < record_.bases.size(); ++k) {
-      const LaneStride& lanes = record_.bases[k].lanes;
+      const LaneBase& lanes = record_.bases[k].lanes;
       const bool other_lanes = lanes.guard != guard_always && (written.pred >> (lanes.guard & 7) & 1) != 0;
       if (written.gpr.test(record_.bases[k].reg) || other_lanes) current_base_[k] = false;
     }
@@ -206,7 +216,8 @@ class Layout {
   const Code& code_;
   const ProbeBlock& block_;
   const LaunchShape& shape_;
-  const LaneStrides& lanes_;
+  const LaneBases& lanes_;
+  const bool takes_first_;
   const uint32_t unit_;        // bytes that a record, and what stands in front of its columns, is a multiple of
   MemRecord record_;
   std::vector<bool> current_column_, current_scalar_, current_base_;
@@ -289,10 +300,10 @@ class Writer {
     return {};
   }
 
-  // The lanes that the stride is proven for store one and the same word. Where there is no such lane the word says nothing.
+  // The lanes that the base is proven for store one and the same word. Where there is no such lane the word says nothing.
   Status base(const MemRecord::Base& b) {
     Sequence& seq = c_.out.before[b.at];
-    if (b.lanes.stride == 0 && b.lanes.step == 0) {
+    if (c_.scope.lanes.is_uniform(b.lanes)) {
       store(seq, b.lanes.guard, enc::Gpr{b.reg}, enc::Size::b32, b.place, c_.scratch.scoreboard(), waits_of(b.at));
       return {};
     }
@@ -315,10 +326,11 @@ class Writer {
     store(seq, b.lanes.guard, h->r(0), enc::Size::b64, mask.place, h->scoreboard, 0);
     return {};
   }
-  // to = the register less what differs from lane to lane.
+  // to = the register less what differs from lane to lane, or as the first lane has it.
   void put_base(Sequence& seq, const MemRecord::Base& b, enc::Gpr to, uint8_t scoreboard, uint8_t wait_mask) {
-    const LaneStride& l = b.lanes;
-    const uint8_t shift = row_shift(c_.scope.shape.block);
+    const auto strided = c_.scope.lanes.strided(b.lanes);
+    if (!by_product(strided)) return put_first(seq, b, to, wait_mask);
+    const Strided& l = *strided;
     uint32_t factor = l.stride;      // of `lane`, in units of `unit` lanes
     enc::Gpr lane = to;
     uint32_t unit = 1;
@@ -334,8 +346,8 @@ class Writer {
     if (l.step != 0) {
       const bool rows = by_rows(l);
       put(seq,
-          rows ? enc::shf_r_u32_hi_imm(to, lane, static_cast<uint8_t>(shift + (unit == 4 ? 2 : 0)))
-               : enc::lop3_imm(to, lane, unit * ((1u << shift) - 1), enc::RZ, lut_and),
+          rows ? enc::shf_r_u32_hi_imm(to, lane, static_cast<uint8_t>(l.shift + (unit == 4 ? 2 : 0)))
+               : enc::lop3_imm(to, lane, unit * ((1u << l.shift) - 1), enc::RZ, lut_and),
           {.stall = vector_to_vector, .wait_mask = wait_mask});
       wait_mask = 0;
       lane = to;
@@ -345,6 +357,14 @@ class Writer {
       }
     }
     put(seq, enc::imad_imm(to, lane, 0u - factor / unit, enc::Gpr{b.reg}), {.stall = vector_to_memory, .wait_mask = wait_mask});
+  }
+  void put_first(Sequence& seq, const MemRecord::Base& b, enc::Gpr to, uint8_t wait_mask) {
+    const enc::Ureg through = uniform_on_the_way(c_).front();
+    sass::RawInst w = enc::r2ur(through, enc::Gpr{b.reg});
+    set_bits(w, guard_field, b.lanes.guard);
+    put(seq, w, {.stall = 1, .wait_mask = wait_mask});
+    put_pause(seq, r2ur_to_vector - 1);
+    put(seq, enc::mov_from_ur(to, through), {.stall = vector_to_memory});
   }
   void store(Sequence& seq, uint8_t guard, enc::Gpr data, enc::Size size, uint32_t place, uint8_t read_barrier, uint8_t wait_mask) {
     sass::RawInst w =
@@ -397,7 +417,10 @@ void reserve(ProbeContext& c) {
   for (const ProbeBlock& block : c.blocks.blocks) {
     const MemRecord record = mem_record(c.code, block, c.scope);
     if (record.bytes == 0) continue;
-    lanes |= !record.columns.empty() || (!record.bases.empty() && (!record.full || c.scratch.lane_groups()));
+    const bool products = std::any_of(record.bases.begin(), record.bases.end(), [&](const MemRecord::Base& b) {
+      return !c.scope.lanes.is_uniform(b.lanes) && by_product(c.scope.lanes.strided(b.lanes));
+    });
+    lanes |= !record.columns.empty() || (products && (!record.full || c.scratch.lane_groups()));
     words |= record.full && record.scalars.size() + record.bases.size() > 1;
   }
   if (lanes) c.lane_offset = c.scratch.reserve();
@@ -446,6 +469,7 @@ Status insert_mem(ProbeContext& c) {
   if (c.layout.wraps) return unsupported("address records lie in plain slots only");
   reserve(c);
   c.map.layout.memory_high = c.scope.shape.memory_high.value_or(0);
+  c.map.lane_numbers = c.scope.lanes.tables();
   std::optional<Holder> previous;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     const MemRecord planned = mem_record(c.code, c.blocks.blocks[b], c.scope);

@@ -26,8 +26,6 @@ namespace enc = sass::enc;
 using namespace latency;
 using Shape = Holder::Shape;
 
-// [vendor code; 15 to memory]. What R2UR gives under a guard is the value of the first lane of that [measured H200: 208 masks].
-constexpr unsigned r2ur_to_vector = 13;
 constexpr BitRange guard_field = bits(15, 12);
 constexpr unsigned vote_not = 90;
 constexpr uint8_t lut_and = 0xc0, lut_and_or = 0xea, lut_select = 0xca;   // a & b; (a & b) | c; a ? b : c
@@ -63,9 +61,7 @@ class FullWords {
  public:
   FullWords(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)
       : c_(c), block_(c.blocks.blocks[number]), number_(number), previous_(previous), groups_(c.scratch.lane_groups()) {
-    const UniformPlan& ur = c.scratch.uniform();   // what plain slots do not need
-    uniform_ = {ur.header, high_half(ur.header), ur.cursor, ur.mask, ur.base, ur.temp};
-    uniform_.insert(uniform_.end(), c.scratch.spare_uniform().begin(), c.scratch.spare_uniform().end());
+    uniform_ = uniform_on_the_way(c);
   }
 
   Status run(MemRecord& record) {
@@ -100,12 +96,11 @@ class FullWords {
     });
     return words;
   }
-  static bool is_uniform(const MemRecord::Base& b) {
-    return b.lanes.guard == guard_always && b.lanes.stride == 0 && b.lanes.step == 0;
-  }
+  bool is_uniform(const MemRecord::Base& b) const { return b.lanes.guard == guard_always && c_.scope.lanes.is_uniform(b.lanes); }
   // One product takes away what differs from lane to lane.
   bool by_product(const MemRecord::Base& b) const {
-    return groups_ && c_.lane_offset && b.lanes.guard == guard_always && b.lanes.step == 0 && b.lanes.stride % 4 == 0;
+    const auto strided = c_.scope.lanes.strided(b.lanes);
+    return groups_ && c_.lane_offset && b.lanes.guard == guard_always && strided && strided->step == 0 && strided->stride % 4 == 0;
   }
 
   Status plan() {
@@ -314,7 +309,7 @@ class FullWords {
       case Word::Kind::base: break;
     }
     const MemRecord::Base& b = record_->bases[w.index];
-    if (!is_uniform(b)) return guarded(enc::imad_imm(r, *c_.lane_offset, 0u - b.lanes.stride / 4, enc::Gpr{b.reg}));
+    if (!is_uniform(b)) return guarded(enc::imad_imm(r, *c_.lane_offset, 0u - c_.scope.lanes.strided(b.lanes)->stride / 4, enc::Gpr{b.reg}));
     return selects ? enc::lop3(r, mask_of(group), enc::Gpr{b.reg}, r, lut_select) : guarded(enc::mov(r, enc::Gpr{b.reg}));
   }
   sass::RawInst vote(const Word& w, enc::Gpr to) const {
@@ -413,6 +408,13 @@ class FullWords {
 };
 
 }  // namespace
+
+std::vector<enc::Ureg> uniform_on_the_way(const ProbeContext& c) {
+  const UniformPlan& ur = c.scratch.uniform();
+  std::vector<enc::Ureg> all{ur.header, high_half(ur.header), ur.cursor, ur.mask, ur.base, ur.temp};
+  all.insert(all.end(), c.scratch.spare_uniform().begin(), c.scratch.spare_uniform().end());
+  return all;
+}
 
 Status insert_mem_words(ProbeContext& c, uint32_t block, MemRecord& record, std::optional<Holder>& previous) {
   return FullWords(c, block, previous).run(record);

@@ -6,7 +6,7 @@
 
 #include "instrument/blocks.h"
 #include "instrument/instrument.h"
-#include "instrument/lane_strides.h"
+#include "instrument/lane_bases.h"
 #include "instrument/prologue.h"
 #include "instrument/relocate.h"
 #include "instrument/scratch.h"
@@ -18,7 +18,7 @@ namespace xtrace::instrument {
 struct Scope {
   const LaunchShape& shape;
   const Places& places;
-  const LaneStrides& lanes;
+  const LaneBases& lanes;
   const Asked& asked;
   // By instruction: its block was seen with a lane missing in no counting replay (`mem`; empty: nothing is known).
   const std::vector<bool>& whole;
@@ -118,10 +118,10 @@ struct MemRecord {
     uint32_t place = 0;
     bool with_base = false;   // a mask: stored together with a base, in the word before it; where no lane is in it, neither is
   };
-  struct Base {               // a register that is base + lane * stride: the base, for all lanes
+  struct Base {               // a register that is a base and a number for each lane: the base, for all lanes
     static constexpr uint32_t alone = 0xffffffff;
     uint8_t reg = 0;
-    LaneStride lanes;
+    LaneBase lanes;
     InstIndex at = 0;
     uint32_t place = 0;
     uint32_t mask = alone;    // number of the scalar that it is stored with
@@ -146,6 +146,11 @@ struct MemRecord {
   }
 };
 MemRecord mem_record(const Code& code, const ProbeBlock& block, const Scope& scope);
+// Uniform registers that plain slots do not need, for what goes through one on its way into a record.
+std::vector<sass::enc::Ureg> uniform_on_the_way(const ProbeContext& c);
+// From R2UR to an instruction in the vector file that reads its result [vendor code; 15 to memory]. What it gives is the value of the
+// first lane that executes it, under a guard too [measured H200: 208 masks].
+constexpr unsigned r2ur_to_vector = 13;
 // Inserts the words of a full record, and says where each of them lies (mem_words.cc).
 Status insert_mem_words(ProbeContext& c, uint32_t block, MemRecord& record, std::optional<Holder>& previous);
 

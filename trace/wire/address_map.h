@@ -55,11 +55,12 @@ struct Site {                  // pair probe
 
 // `mem` probe: one memory access of an instruction (LDGSTS makes two). The address of a lane is
 //
-//   column(low) + column(high) << 32 + scalar(uniform_low) + scalar(uniform_high) << 32 + offset
+//   low + column(high) << 32 + scalar(uniform_low) + scalar(uniform_high) << 32 + offset
 //
-// with base + lane * stride + (lane >> row_shift) * step, modulo 2^32, in place of column(low) where the code proves that they are
-// the same,
-// modulo 2^64, or 2^32 where the address has 32 bits. Places are byte offsets in the record of the block; `none` counts as 0.
+// modulo 2^64, or 2^32 where the address has 32 bits. Places are byte offsets in the record of the block; `none` counts as 0. The low
+// word is column(low), or, where the code proves how lanes differ, with n from the table of numbers, modulo 2^32,
+//
+//   scalar(base) + n(lane) - n(the lane that the base is of),   or n(lane) alone.
 struct Access {
   enum class Space : uint8_t { global, generic, shared, local };
   enum class Kind : uint8_t { load, store, atomic, reduction };
@@ -75,9 +76,8 @@ struct Access {
   uint32_t low = none, high = none;                    // columns: 32 words, one a lane
   uint32_t uniform_low = none, uniform_high = none;    // scalars: one word
   uint32_t base = none;        // scalar, in place of the column `low`; says nothing where the mask is 0
-  bool base_of_first = false;  // it is what column(low) is in the first lane of the mask
-  uint32_t stride = 0, step = 0;
-  uint8_t row_shift = 0;
+  enum class BaseOf : uint8_t { first_of_warp, first_active, first_of_mask } base_of = BaseOf::first_of_warp;
+  uint32_t numbers = none;     // of AddressMap::lane_numbers
   uint32_t mask = none;        // scalar: lanes whose guard held; none: all active ones. Not written where there are none: slots
                                // are zeroed
 };
@@ -174,6 +174,7 @@ struct AddressMap {
   std::vector<Block> blocks;
   std::vector<Site> sites;
   std::vector<Access> accesses;      // `mem`: in order of blocks, and in order of execution inside one
+  std::vector<std::vector<uint32_t>> lane_numbers;   // `mem`: by lane, or by thread of the CTA
   std::vector<Point> points;         // point probes: in order of code
   uint32_t sites_one_in = 1;         // point probes: sparse replays that the events come from; together they cover every site
   SlotLayout layout;

@@ -1,4 +1,4 @@
-// Broken stores of bases under `mem` (registers that are base + lane * stride) are caught by the verifier.
+// Broken stores of bases under `mem` (registers that are a base and a known number for each lane) are caught by the verifier.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -93,6 +93,43 @@ TEST_F(SabotageBases, AnotherRow) {
     if (const uint16_t op = sass::opcode13(word(k - 1)); op == 0x812 || op == 0x819) picks.push_back(k - 1);
   EXPECT_GE(picks.size(), 4u) << "loads of a row and of a column of the tiles";
   caught(picks, [](sass::RawInst& w) { set_bits(w, bits(63, 32), get_bits(w, bits(63, 32)) ^ 1); });
+}
+// Rows of 12 threads: no product takes away what lanes differ by, and the first lane's word goes out by way of a uniform register.
+TEST_F(SabotageBases, OfTheFirstLane) {
+  using wire::Access;
+  constexpr uint16_t r2ur = 0x2ca, mov_ur = 0x1c02;
+  splice_at({12, 8, 1}, "sgemm");
+  std::vector<uint32_t> takes, moves;
+  for (uint32_t k = mem.claims.prologue_words; k + 1 < word_count(mem); ++k) {
+    if (!test::inserted(mem, k) || sass::opcode13(word(k)) != r2ur) continue;
+    uint32_t next = k + 1;
+    while (test::inserted(mem, next) && sass::opcode13(word(next)) != mov_ur) ++next;
+    if (!test::inserted(mem, next) || sass::opcode13(word(next + 1)) != stg_uniform) continue;   // of the prologue
+    takes.push_back(k);
+    moves.push_back(next);
+  }
+  ASSERT_GE(takes.size(), 2u);
+  caught(takes, [](sass::RawInst& w) { set_bits(w, bits(31, 24), get_bits(w, bits(31, 24)) ^ 1); });
+  caught(takes, [](sass::RawInst& w) { set_bits(w, guard_field, get_bits(w, guard_field) ^ 8); });
+  caught(moves, [](sass::RawInst& w) { set_bits(w, bits(37, 32), get_bits(w, bits(37, 32)) ^ 1); });
+  size_t bases = 0;
+  for (size_t k = 0; k < mem.claims.accesses.size(); ++k) {
+    const auto misread = [&](auto change) {
+      Case c = mem;
+      change(c.claims.accesses[k]);
+      EXPECT_TRUE(rules(c.verify()).contains("address-recorded")) << "access " << k;
+    };
+    const Access& a = mem.claims.accesses[k];
+    misread([](Access& w) { w.offset += 4; });
+    if (a.numbers == a.none) continue;
+    misread([](Access& w) { w.numbers = w.numbers == 0 ? 1 : 0; });
+    misread([](Access& w) { w.numbers = Access::none; });
+    if (a.base_of == Access::BaseOf::first_of_warp) continue;
+    ++bases;
+    misread([](Access& w) { w.base_of = Access::BaseOf::first_of_warp; });
+    misread([](Access& w) { w.base = Access::none; });
+  }
+  EXPECT_GE(bases, 2u);
 }
 // In another shape of CTA the same code proves nothing: the column that should be there is missed.
 TEST_F(SabotageBases, AnotherCta) {

@@ -64,6 +64,8 @@ class SabotageWords : public testing::TestWithParam<const char*> {
       EXPECT_TRUE(rules(c.verify()).contains("address-recorded")) << "access " << k;
     }
   }
+  // Those of another access, which are others.
+  uint32_t other_numbers(uint32_t numbers) const { return numbers == 0 ? 1 : 0; }
   bool has_groups() const { return !mem.claims.lane_groups.empty(); }
   LaunchShape shape = small_shape();
   Case mem;
@@ -123,9 +125,10 @@ TEST_P(SabotageWords, Gone) {
 TEST_P(SabotageWords, DecodersTakeSomethingElse) {
   using wire::Access;
   misread([](Access& a) { return a.base != a.none && (a.base = 0, true); });
-  misread([](Access& a) { return a.base != a.none && (a.base_of_first = !a.base_of_first, true); });
-  misread([](Access& a) { return a.base != a.none && (a.stride += 4, true); });
-  misread([](Access& a) { return a.base != a.none && (a.step += 4, true); });
+  misread([](Access& a) { return a.base != a.none && (a.base_of = a.base_of == Access::BaseOf::first_of_mask ? Access::BaseOf::first_of_warp : Access::BaseOf::first_of_mask, true); });
+  misread([this](Access& a) { return a.numbers != a.none && (a.numbers = other_numbers(a.numbers), true); });
+  misread([](Access& a) { return a.numbers != a.none && (a.numbers = Access::none, true); });
+  misread([](Access& a) { return a.offset += 4, true; });
   misread([](Access& a) { return a.mask != a.none && (a.mask = 0, true); });
   misread([](Access& a) { return a.mask != a.none && (a.mask = Access::none, true); });
 }

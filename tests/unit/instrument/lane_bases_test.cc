@@ -1,5 +1,5 @@
-// Registers that are base + lane * stride, on code assembled here. An access at the end of each piece asks.
-#include "instrument/lane_strides.h"
+// Registers that are a base and a number for each lane, on code assembled here. An access at the end of each piece asks.
+#include "instrument/lane_bases.h"
 
 #include <gtest/gtest.h>
 
@@ -28,21 +28,60 @@ Code code_of(const std::vector<const char*>& lines) {
   return code;
 }
 
-// What is known of R2 in front of the one instruction that accesses memory by it.
+// What is known of R2 in front of the one instruction that accesses memory by it: by thread of the CTA.
+struct Found {
+  bool known = false;
+  uint8_t guard = guard_always;
+  std::vector<uint32_t> numbers;
+  bool operator==(const Found&) const = default;
+};
+Found found_of(const LaneBases& lanes, const LaneBase& base, const Dim3& block) {
+  Found found{base.known, base.guard, {}};
+  const std::vector<uint32_t>& table = lanes.tables()[base.numbers];
+  for (uint32_t t = 0; t < block.count(); ++t) found.numbers.push_back(table[table.size() == 32 ? t % 32 : t]);
+  return found;
+}
 // `partial`: lines that some lanes miss; with it all others are whole.
-std::optional<LaneStride> r2(const std::vector<const char*>& lines, Dim3 block = row,
+std::optional<Found> numbers(const std::vector<const char*>& lines, Dim3 block = row,
                              std::optional<std::set<InstIndex>> partial = std::nullopt, const Bytes& params = {}) {
   const Code code = code_of(lines);
   std::vector<bool> whole;
   for (InstIndex i = 0; partial && i < code.insts.size(); ++i) whole.push_back(!partial->contains(i));
-  const LaneStrides lanes(code, {block, whole, params, 0x210});
-  std::optional<LaneStride> found;
+  // A block ends where a branch stands or leads to, and where lanes are missing behind it or before.
+  std::vector<uint32_t> blocks(code.insts.size(), 0);
+  for (InstIndex i = 1; i < code.insts.size(); ++i) {
+    const bool parts = code.insts[i - 1].fx.flow != sass::Flow::next || (partial && partial->contains(i) != partial->contains(i - 1));
+    const bool met = std::any_of(code.insts.begin(), code.insts.end(), [&](const auto& o) { return o.fx.target == code.pc(i); });
+    blocks[i] = blocks[i - 1] + (parts || met);
+  }
+  const LaneBases lanes(code, {{7, 5, 3}, block, whole, blocks, params, 0x210});
+  std::optional<Found> found;
   for (InstIndex i = 0; i < code.insts.size(); ++i)
     if (const auto l = lanes.before(i, 2)) {
       EXPECT_FALSE(found) << "two accesses";
-      found = l;
+      found = found_of(lanes, *l, block);
     }
   return found;
+}
+
+// Where lanes differ by lane * stride + row * step, the same in every warp.
+struct LaneStride {
+  uint32_t stride = 0, step = 0;
+  uint8_t guard = guard_always;
+  bool operator==(const LaneStride&) const = default;
+};
+std::optional<LaneStride> stride_in(const Found& found, const Dim3& block) {
+  const auto difference = [&](uint32_t t) { return found.numbers[t] - found.numbers[t - t % 32]; };
+  LaneStride l{difference(1), 0, found.guard};
+  if (block.x < 32 && 32 % block.x == 0 && block.count() > block.x) l.step = difference(block.x) - block.x * l.stride;
+  for (uint32_t t = 0; t < found.numbers.size(); ++t)
+    if (difference(t) != t % 32 * l.stride + t % 32 / block.x * l.step) return std::nullopt;
+  return l;
+}
+std::optional<LaneStride> r2(const std::vector<const char*>& lines, Dim3 block = row,
+                             std::optional<std::set<InstIndex>> partial = std::nullopt, const Bytes& params = {}) {
+  const auto found = numbers(lines, block, partial, params);
+  return found ? stride_in(*found, block) : std::nullopt;
 }
 std::optional<uint32_t> stride_of(const std::vector<const char*>& lines, Dim3 block = row) {
   const auto found = r2(lines, block);
@@ -52,8 +91,16 @@ std::optional<uint32_t> stride_of(const std::vector<const char*>& lines, Dim3 bl
   }
   return found ? std::optional(found->stride) : std::nullopt;
 }
+// The number of each thread, where it is known altogether.
+template <typename F>
+void expect_numbers(const std::vector<const char*>& lines, Dim3 block, F f, bool known = true) {
+  const auto found = numbers(lines, block);
+  ASSERT_TRUE(found) << lines[lines.size() - 3];
+  EXPECT_EQ(found->known, known);
+  for (uint32_t t = 0; t < block.count(); ++t) ASSERT_EQ(found->numbers[t], f(t)) << lines[lines.size() - 3] << " in thread " << t;
+}
 
-TEST(LaneStrides, ThreadNumbersByTheShapeOfTheCta) {
+TEST(LaneBases, ThreadNumbersByTheShapeOfTheCta) {
   const std::vector<const char*> x{"S2R R2, SR_TID.X", "LDS R5, [R2]", "EXIT"}, y{"S2R R2, SR_TID.Y", "LDS R5, [R2]", "EXIT"},
       z{"S2R R2, SR_TID.Z", "LDS R5, [R2]", "EXIT"};
   EXPECT_EQ(stride_of(x), 1u);
@@ -64,13 +111,10 @@ TEST(LaneStrides, ThreadNumbersByTheShapeOfTheCta) {
   EXPECT_EQ(stride_of(y, {80, 1, 1}), 0u);
   EXPECT_EQ(stride_of(y, {48, 2, 1}), std::nullopt);
   EXPECT_EQ(stride_of(z, {16, 16, 2}), 0u);
-  EXPECT_EQ(stride_of(z, {16, 1, 2}), std::nullopt);
+  EXPECT_EQ(r2(z, {16, 1, 2}), (LaneStride{0, 1, guard_always}));
 }
 
-TEST(LaneStrides, RowsOfTheCta) {
-  EXPECT_EQ(row_shift({16, 16, 1}), 4);
-  EXPECT_EQ(row_shift({2, 64, 1}), 1);
-  for (const Dim3 none : {Dim3{1, 32, 1}, Dim3{12, 4, 1}, Dim3{32, 8, 1}, Dim3{64, 1, 1}}) EXPECT_EQ(row_shift(none), 0);
+TEST(LaneBases, RowsOfTheCta) {
   const std::vector<const char*> x{"S2R R2, SR_TID.X", "LDS R5, [R2]", "EXIT"}, y{"S2R R2, SR_TID.Y", "LDS R5, [R2]", "EXIT"},
       both{"S2R R0, SR_TID.X", "S2R R1, SR_TID.Y", "IMAD R2, R1, 0x40, R0", "LDS R5, [R2]", "EXIT"};
   const uint32_t back = 0u - 16;
@@ -85,7 +129,7 @@ TEST(LaneStrides, RowsOfTheCta) {
             (LaneStride{4, 0, guard_always}));
 }
 
-TEST(LaneStrides, SumsProductsAndShifts) {
+TEST(LaneBases, SumsProductsAndShifts) {
   const auto of = [](std::vector<const char*> lines) {
     lines.insert(lines.begin(), {"S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", "ULDC UR4, c[0x0][0x210]"});
     lines.insert(lines.end(), {"LDS R5, [R2]", "EXIT"});
@@ -103,14 +147,15 @@ TEST(LaneStrides, SumsProductsAndShifts) {
   EXPECT_EQ(of({"IADD3 R2, R1, -R0, RZ"}), uint32_t(-1));
   EXPECT_EQ(of({"VIADD R2, R0, 0x10"}), 1u);
   EXPECT_EQ(of({"SHF.L.U32 R2, R0, 0x2, RZ"}), 4u);
-  EXPECT_EQ(of({"SHF.R.U32.HI R2, RZ, 0x5, R0"}), std::nullopt) << "another row of lanes";
+  EXPECT_EQ(of({"SHF.R.U32.HI R2, RZ, 0x5, R0"}), 0u);
   EXPECT_EQ(of({"SHF.R.U32.HI R2, RZ, 0x5, R1"}), 0u);
-  EXPECT_EQ(of({"LOP3.LUT R2, R0, 0x1f, RZ, 0xc0, !PT"}), std::nullopt);
+  EXPECT_EQ(of({"LOP3.LUT R2, R0, 0x1f, RZ, 0xc0, !PT"}), 1u);
+  EXPECT_EQ(of({"LOP3.LUT R2, R0, R1, RZ, 0x3c, !PT"}), std::nullopt) << "a bit of the base, or its complement";
   EXPECT_EQ(of({"LOP3.LUT R2, R1, 0x1f, RZ, 0xc0, !PT"}), 0u);
   EXPECT_EQ(of({"MOV R2, UR4"}), 0u);
 }
 
-TEST(LaneStrides, WhatChangesOrComesFromElsewhere) {
+TEST(LaneBases, WhatChangesOrComesFromElsewhere) {
   EXPECT_EQ(stride_of({"LDS R2, [RZ]", "LDS R5, [R2]", "EXIT"}), std::nullopt);
   EXPECT_EQ(stride_of({"CS2R.32 R2, SR_CLOCKLO", "LDS R5, [R2]", "EXIT"}), std::nullopt);
   EXPECT_EQ(stride_of({"S2R R0, SR_TID.X", "SHFL.IDX PT, R2, R0, RZ, 0x1f", "LDS R5, [R2]", "EXIT"}), std::nullopt);
@@ -118,13 +163,13 @@ TEST(LaneStrides, WhatChangesOrComesFromElsewhere) {
   EXPECT_EQ(stride_of({"LDS R5, [R2]", "EXIT"}), std::nullopt) << "never written";
 }
 
-TEST(LaneStrides, OneDefinitionOnEveryPath) {
+TEST(LaneBases, OneDefinitionOnEveryPath) {
   // 0x10 and 0x30 write R2, or R3 beside it.
-  EXPECT_EQ(stride_of({"S2R R0, SR_TID.X", "MOV R2, R0", "@P0 BRA 0x40", "MOV R2, R0", "LDS R5, [R2]", "EXIT"}), std::nullopt);
-  EXPECT_EQ(stride_of({"S2R R0, SR_TID.X", "MOV R2, R0", "@P0 BRA 0x40", "MOV R3, R0", "LDS R5, [R2]", "EXIT"}), 1u);
+  EXPECT_EQ(stride_of({"S2R R0, SR_CTAID.X", "MOV R2, R0", "@P0 BRA 0x40", "MOV R2, R0", "LDS R5, [R2]", "EXIT"}), std::nullopt);
+  EXPECT_EQ(stride_of({"S2R R0, SR_CTAID.X", "MOV R2, R0", "@P0 BRA 0x40", "MOV R3, R0", "LDS R5, [R2]", "EXIT"}), 0u);
 }
 
-TEST(LaneStrides, Loops) {
+TEST(LaneBases, Loops) {
   EXPECT_EQ(stride_of({"S2R R2, SR_TID.X", "LDS R5, [R2]", "VIADD R2, R2, 0x20", "@P0 BRA 0x10", "EXIT"}), std::nullopt)
       << "changes from round to round, and lanes may leave in another";
   EXPECT_EQ(stride_of({"S2R R0, SR_TID.X", "VIADD R2, R0, 0x20", "LDS R5, [R2]", "@P0 BRA 0x10", "EXIT"}), 1u)
@@ -138,7 +183,7 @@ TEST(LaneStrides, Loops) {
       << "by a counter of the warp: lanes that come later see another";
 }
 
-TEST(LaneStrides, UnderAGuard) {
+TEST(LaneBases, UnderAGuard) {
   const std::vector<const char*> lines{"S2R R0, SR_TID.X", "@!P1 VIADD R2, R0, 0x20", "@!P1 LDS R5, [R2]", "EXIT"};
   EXPECT_EQ(r2(lines), (LaneStride{1, 0, 9}));
   EXPECT_EQ(r2({"S2R R0, SR_TID.X", "@!P1 VIADD R2, R0, 0x20", "LDS R5, [R2]", "EXIT"}), std::nullopt) << "other lanes too";
@@ -151,7 +196,7 @@ TEST(LaneStrides, UnderAGuard) {
 }
 
 // A pointer that a loop moves on: one for the warp plus 4 bytes a lane each time, if all lanes go round together.
-TEST(LaneStrides, LoopsInWhichLanesNeverPart) {
+TEST(LaneBases, LoopsInWhichLanesNeverPart) {
   const std::vector<const char*> loop{"S2R R0, SR_TID.X", "SHF.L.U32 R2, R0, 0x2, RZ", "LDS R5, [R2]", "VIADD R2, R2, 0x80",
                                       "@P1 BRA 0x20", "EXIT"};
   EXPECT_EQ(r2(loop), std::nullopt) << "nothing was counted";
@@ -167,7 +212,7 @@ TEST(LaneStrides, LoopsInWhichLanesNeverPart) {
       << "a loaded value";
 }
 // What is computed of a value that changes from round to round counts where all lanes compute it each time.
-TEST(LaneStrides, OfLoopPointersInBranches) {
+TEST(LaneBases, OfLoopPointersInBranches) {
   // R3 goes round the loop; R2 is made of it by all lanes or by those of the branch, and used behind the branch.
   const std::vector<const char*> loop{"S2R R0, SR_TID.X",           "SHF.L.U32 R3, R0, 0x2, RZ", "MOV R2, R3",
                                       "VIADD R3, R3, 0x80",         "@P0 BRA 0x70",              "VIADD R2, R3, 0x10",
@@ -188,7 +233,7 @@ TEST(LaneStrides, OfLoopPointersInBranches) {
 }
 
 // A row of a matrix is as long as the launch says.
-TEST(LaneStrides, ByParametersOfTheLaunch) {
+TEST(LaneBases, ByParametersOfTheLaunch) {
   Bytes params;
   for (const uint32_t word : {0x300u, 0x10u}) append(params, word);
   const std::vector<const char*> loaded{"S2R R0, SR_TID.X", "LDC R3, c[0x0][0x214]", "IMAD R2, R0, R3, RZ", "LDS R5, [R2]", "EXIT"},
@@ -212,8 +257,71 @@ TEST(LaneStrides, ByParametersOfTheLaunch) {
       << "another stride each time";
 }
 
+// What code makes of thread numbers alone.
+TEST(LaneBases, NumbersByThread) {
+  const auto of = [](std::vector<const char*> lines) {
+    lines.insert(lines.begin(), {"S2R R0, SR_TID.X", "S2R R1, SR_TID.Y", "S2R R7, SR_TID.Z", "S2R R8, SR_CTAID.X", "S2R R9, SR_LANEID"});
+    lines.insert(lines.end(), {"LDS R5, [R2]", "EXIT"});
+    return lines;
+  };
+  const Dim3 box{10, 3, 2}, warps{128, 1, 1};
+  const auto x = [&](uint32_t t) { return t % 10; };
+  expect_numbers(of({"MOV R2, R0"}), box, x);
+  expect_numbers(of({"IMAD R2, R7, 0x100, R1"}), box, [](uint32_t t) { return t / 30 * 256 + t / 10 % 3; });
+  expect_numbers(of({"MOV R2, R9"}), box, [](uint32_t t) { return t % 32; });
+  expect_numbers(of({"IMAD.HI.U32 R2, R0, 0x55555556, RZ"}), warps, [](uint32_t t) { return t / 3; });
+  expect_numbers(of({"SHF.L.U32 R3, R0, 0x2, RZ", "LOP3.LUT R2, R3, 0xc, RZ, 0xc0, !PT"}), warps, [](uint32_t t) { return t % 4 * 4; });
+  expect_numbers(of({"SHF.R.U32.HI R3, RZ, 0x3, R0", "LOP3.LUT R2, R3, 0x1ffffffc, RZ, 0xc0, !PT"}), warps,
+                 [](uint32_t t) { return t / 32 * 4; });
+  expect_numbers(of({"SHF.R.U32.HI R3, RZ, 0x3, R0", "LOP3.LUT R2, R3, 0x7, R0, 0x6a, !PT"}), warps, [](uint32_t t) { return (t / 8 & 7) ^ t; });
+  expect_numbers(of({"LEA.HI R2, R0, R0, RZ, 0x1d"}), warps, [](uint32_t t) { return t / 8 + t; });
+  expect_numbers(of({"PRMT R2, R0, 0x4440, RZ"}), {512, 1, 1}, [](uint32_t t) { return t % 256; });
+  // A CTA's number moves all of it: 128 threads of a CTA leave their seven bits.
+  const std::vector<const char*> global{"IMAD R3, R8, 0x80, R0"};
+  const auto with = [&](const char* line) { return of({global[0], line}); };
+  expect_numbers(with("LOP3.LUT R2, R3, 0x7f, RZ, 0xc0, !PT"), warps, [](uint32_t t) { return t; });
+  expect_numbers(with("LOP3.LUT R2, R3, 0x1c, RZ, 0xc0, !PT"), warps, [](uint32_t t) { return t & 0x1c; });
+  expect_numbers(with("LOP3.LUT R2, R3, 0xff, RZ, 0xc0, !PT"), warps, [](uint32_t t) { return t % 32; }, false);
+  expect_numbers(with("SHF.R.U32.HI R2, RZ, 0x2, R3"), warps, [](uint32_t t) { return t % 32 / 4; }, false);
+  expect_numbers(with("SHF.R.S32.HI R2, RZ, 0x2, R3"), warps, [](uint32_t t) { return t % 32 / 4; }, false);
+  EXPECT_EQ(numbers(of({"IMAD R3, R8, 0x10, R0", "SHF.R.U32.HI R2, RZ, 0x2, R3"}), warps), std::nullopt) << "a carry of the sum";
+  EXPECT_EQ(numbers(of({"IMAD R3, R8, 0x10, R0", "LOP3.LUT R2, R3, 0x10, RZ, 0xc0, !PT"}), warps), std::nullopt);
+}
+// What is known of the whole warp alone.
+TEST(LaneBases, FromAnotherLane) {
+  const std::vector<const char*> first{"S2R R0, SR_TID.X", "R2UR UR4, R0", "MOV R2, UR4", "LDS R5, [R2]", "EXIT"},
+      second{"S2R R0, SR_TID.X", "SHFL.IDX PT, R2, R0, 0x1, 0x1f", "LDS R5, [R2]", "EXIT"},
+      quarter{"S2R R0, SR_TID.X", "SHFL.IDX PT, R2, R0, 0x1, 0x181f", "LDS R5, [R2]", "EXIT"};
+  const auto whole = [](const std::vector<const char*>& lines) { return numbers(lines, row, std::set<InstIndex>{}); };
+  ASSERT_TRUE(whole(first) && whole(second));
+  EXPECT_TRUE(whole(first)->known && whole(second)->known);
+  EXPECT_EQ(whole(first)->numbers[100], 96u);
+  EXPECT_EQ(whole(second)->numbers[100], 97u);
+  EXPECT_EQ(whole(quarter), std::nullopt);
+  EXPECT_EQ(numbers(second), std::nullopt) << "the lane may not be there";
+  EXPECT_EQ(numbers({"S2UR UR4, SR_TID.X", "MOV R2, UR4", "LDS R5, [R2]", "EXIT"}), std::nullopt) << "of a lane that nobody knows";
+}
+// A number is a number on whatever way it came; another one is another base where all lanes come together.
+TEST(LaneBases, NumbersWhereWaysMeet) {
+  const std::vector<const char*> same{"S2R R0, SR_TID.X", "MOV R2, R0", "@P0 BRA 0x40", "IADD3 R2, R0, RZ, RZ", "LDS R5, [R2]", "EXIT"},
+      other{"S2R R0, SR_TID.X", "MOV R2, R0", "@P0 BRA 0x40", "VIADD R2, R0, 0x40", "LDS R5, [R2]", "EXIT"};
+  ASSERT_TRUE(numbers(same));
+  EXPECT_TRUE(numbers(same)->known);
+  EXPECT_EQ(numbers(other), std::nullopt);
+  const auto joined = numbers(other, row, std::set<InstIndex>{});
+  ASSERT_TRUE(joined);
+  EXPECT_FALSE(joined->known);
+  // Round after round by 64 bytes: the bits below stay known.
+  const auto low = numbers({"S2R R0, SR_TID.X", "LOP3.LUT R2, R0, 0x3f, RZ, 0xc0, !PT", "LDS R5, [R2]", "VIADD R0, R0, 0x40", "@P1 BRA 0x10",
+                            "EXIT"},
+                           row, std::set<InstIndex>{});
+  ASSERT_TRUE(low);
+  EXPECT_TRUE(low->known);
+  EXPECT_EQ(low->numbers[100], 36u);
+}
+
 // What a kernel of the fixtures gains: every access of the transposition, no matter its guard.
-TEST(LaneStrides, OfATransposition) {
+TEST(LaneBases, OfATransposition) {
   const Kernel k = fixture_kernel("transpose_tiled");
   const auto image = cubin::Image::parse(k.cubin);
   ASSERT_TRUE(image);
@@ -221,11 +329,16 @@ TEST(LaneStrides, OfATransposition) {
   ASSERT_TRUE(info);
   const auto code = read_code(*image, *info);
   ASSERT_TRUE(code);
-  const LaneStrides lanes(*code, {{32, 8, 1}});
+  const Dim3 block{32, 8, 1};
+  const LaneBases lanes(*code, {{4, 4, 1}, block});
   std::multiset<uint32_t> strides;
   for (InstIndex i = 0; i < code->insts.size(); ++i)
     for (uint8_t r = 0; r < 255; ++r)
-      if (const auto l = lanes.before(i, r)) strides.insert(l->stride);
+      if (const auto l = lanes.before(i, r)) {
+        const auto stride = stride_in(found_of(lanes, *l, block), block);
+        ASSERT_TRUE(stride);
+        strides.insert(stride->stride);
+      }
   EXPECT_EQ(strides.count(4), 12u) << "loads, stores, and stores of a row of the tile";
   EXPECT_EQ(strides.count(132), 4u) << "loads of a column of the tile";
   EXPECT_EQ(strides.size(), 16u);
