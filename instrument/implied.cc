@@ -41,6 +41,14 @@ bool takes_fixed_time(const CodeInst& inst, bool bsync_falls_through) {
   return fx.mnemonic == "BSSY" || (fx.fixed_latency && !fx.may_switch_path);
 }
 
+// Lanes that came there one after another may go on together.
+bool lanes_meet_behind(const Code& code, const ProbeBlock& block) {
+  const sass::Effects& last = code.insts[block.last()].fx;
+  return last.flow == sass::Flow::next && last.may_switch_path;
+}
+
+bool is_full(const std::vector<bool>& full, uint32_t b) { return b < full.size() && full[b]; }
+
 class Chooser {
  public:
   Chooser(const Code& code, const Blocks& blocks, const std::vector<bool>& full)
@@ -55,7 +63,8 @@ class Chooser {
       }
       const CodeInst& last = code.insts[block.last()];
       n.ends = last.fx.flow == sass::Flow::exit || last.fx.flow == sass::Flow::kill || last.asserts;
-      n.meets = last.fx.flow == sass::Flow::next && last.fx.may_switch_path && !(b < full.size() && full[b]);
+      n.meets = lanes_meet_behind(code, block) && !is_full(full, b);
+      n.full = is_full(full, b);
       for (uint32_t s : blocks.successors[b]) nodes_[s].predecessors.push_back(b);
     }
   }
@@ -65,7 +74,7 @@ class Chooser {
     Node& n = nodes_[s];
     if (!n.fixed || n.predecessors.empty()) return false;
     for (uint32_t p : n.predecessors)
-      if (nodes_[p].meets) return false;
+      if (nodes_[p].meets && !n.full) return false;
     n.implied = true;
     std::vector<uint32_t> seen{s};   // s, and what leads to it without a record; their records
     for (size_t k = 0; k < seen.size() && n.implied; ++k) {
@@ -92,6 +101,7 @@ class Chooser {
     bool fixed = false;      // takes a fixed time
     bool ends = false;       // lanes may end in it
     bool meets = false;      // lanes that came one after another may leave it together
+    bool full = false;       // no counted execution missed a lane
     bool implied = false;
   };
 
@@ -138,6 +148,15 @@ std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const s
   for (uint32_t s : order)
     if (!recorded[s]) chooser.imply(s);
   return chooser.implied();
+}
+
+std::vector<bool> gathered_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& implied, const std::vector<bool>& full) {
+  std::vector<bool> gathered(implied.size(), false);
+  for (uint32_t p = 0; p < implied.size(); ++p) {
+    if (is_full(full, p) || !lanes_meet_behind(code, blocks.blocks[p])) continue;
+    for (uint32_t s : blocks.successors[p]) gathered[s] = implied[s];
+  }
+  return gathered;
 }
 
 }  // namespace xtrace::instrument

@@ -1,7 +1,8 @@
 // Blocks that need no record because the records around them tell of every execution. A lane goes from one record R to its next
 // record C, or to its end; where only one way through blocks without records leads there, it went that way. Lanes that leave R
 // together and go the same way stay together, unless they pass a place where lanes wait for each other: behind such a place there is
-// a record, but where all lanes of the warp came to it together.
+// a record, but where all lanes of the warp came to it together, or where all of them went on together however they came (a gathered
+// block). How often they did is how often any of them did.
 //
 // What such a block lacks is a clock of its own. So it holds nothing that takes a variable time: no wait for a scoreboard, no memory,
 // no barrier, only instructions of fixed latency and branches; and from one record to the next the stall counts of the blocks
@@ -18,5 +19,8 @@ namespace xtrace::instrument {
 // come first where not all can be implied. `full`: no counted execution missed a lane. Both by block, and may be empty.
 std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& recorded,
                                  const std::vector<uint64_t>& executions, const std::vector<bool>& full);
+
+// Of these, the ones that are known because they are full: lanes come to the place in front one after another.
+std::vector<bool> gathered_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& implied, const std::vector<bool>& full);
 
 }  // namespace xtrace::instrument

@@ -27,7 +27,8 @@ T value_at(ByteView bytes, uint64_t offset) {
   return v;
 }
 
-// The implied blocks that lanes may go through behind a block, and which of them lead where.
+// The implied blocks that lanes may go through behind a block, and which of them lead where. A gathered block stands among the blocks
+// with records: it is where ways end and begin.
 class ImpliedBlocks {
  public:
   static constexpr uint32_t none = ~0u;
@@ -36,7 +37,8 @@ class ImpliedBlocks {
   };
   struct Ways {
     std::vector<Step> steps;   // each behind the one before it
-    std::map<uint32_t, uint32_t> last_to;   // by block of the next record (none: a lane has no more): the last step on the way
+    std::map<uint32_t, uint32_t> last_to;   // by block where the way ends (none: a lane has no more): the last step on the way
+    std::vector<uint32_t> gathered;         // of these blocks
     uint32_t to(uint32_t next) const {
       const auto found = last_to.find(next);
       return found == last_to.end() ? none : found->second;
@@ -44,20 +46,29 @@ class ImpliedBlocks {
   };
   explicit ImpliedBlocks(const wire::AddressMap& map) : ways_(map.blocks.size()) {
     for (uint32_t b = 0; b < map.blocks.size(); ++b) {
-      if (map.blocks[b].implied) continue;
+      if (is_step(map.blocks[b])) continue;
       if (map.blocks[b].exits) ways_[b].last_to[none] = none;
       follow(map, b, none, ways_[b]);
-      any_ |= !ways_[b].steps.empty();
+      for (const auto& [to, last] : ways_[b].last_to)
+        if (to != none && map.blocks[to].gathered) ways_[b].gathered.push_back(to);
+      any_ |= !ways_[b].steps.empty() || map.blocks[b].implied;
     }
   }
   bool any() const { return any_; }
   const Ways& behind(uint32_t block) const { return ways_[block]; }
+  // From there lanes come to `next` without another record.
+  bool leads(uint32_t block, uint32_t next) const {
+    const Ways& ways = ways_[block];
+    return ways.last_to.contains(next) ||
+           std::any_of(ways.gathered.begin(), ways.gathered.end(), [&](uint32_t g) { return g != block && leads(g, next); });
+  }
 
  private:
+  static bool is_step(const wire::Block& b) { return b.implied && !b.gathered; }
   static void follow(const wire::AddressMap& map, uint32_t block, uint32_t step, Ways& ways) {
     for (uint32_t s : map.blocks[block].successors) {
       if (s >= map.blocks.size()) continue;
-      if (!map.blocks[s].implied) {
+      if (!is_step(map.blocks[s])) {
         ways.last_to.emplace(s, step);
         continue;
       }
@@ -110,6 +121,7 @@ class Stream {
     uint64_t clock, last;   // of its first instruction, and of its last one if that has one
     size_t clocks = 0;      // `inst`: where its clocks begin in clocks_
   };
+  using NextBlocks = std::array<uint32_t, 32>;   // by lane: the block at which its way ends
   void emit(const Execution& e) {
     last_clock_ = e.last;
     const uint32_t n = map_.blocks[e.block].clocks;
@@ -138,11 +150,12 @@ class Stream {
   // Puts the executions of implied blocks among the others: from back to front, what each lane does next.
   void with_implied() {
     std::vector<Execution> all;   // last first
-    std::array<uint32_t, 32> next;
+    NextBlocks next;
     next.fill(ImpliedBlocks::none);
     for (; !executions_.empty(); executions_.pop_back()) {
       const Execution& e = executions_.back();
       const ImpliedBlocks::Ways& ways = implied_.behind(e.block);
+      gather(e, ways, next, all);
       if (!ways.steps.empty()) through(e, ways, next, all);
       all.push_back(e);
       for (uint32_t lane = 0; lane < 32; ++lane)
@@ -150,10 +163,39 @@ class Stream {
     }
     for (; !all.empty(); all.pop_back()) emit(all.back());
   }
+  // Where lanes of `e` came to their next record through a gathered block, that block's execution, and what lies behind it: by all lanes,
+  // as none of them has had a record since.
+  void gather(const Execution& e, const ImpliedBlocks::Ways& ways, NextBlocks& next, std::vector<Execution>& all) {
+    for (uint32_t g : ways.gathered) {
+      bool through_it = false;
+      for (uint32_t lane = 0; lane < 32; ++lane)
+        through_it |= (e.mask >> lane & 1) != 0 && !ways.last_to.contains(next[lane]) && implied_.leads(g, next[lane]);
+      if (!through_it) continue;
+      const ImpliedBlocks::Ways& behind = implied_.behind(g);
+      const wire::Block& block = map_.blocks[g];
+      uint64_t earliest = e.last;
+      if (all.empty()) {
+        earliest = end_of(e);
+        for (uint32_t s = ways.to(g); s != ImpliedBlocks::none; s = ways.steps[s].before) earliest += map_.blocks[ways.steps[s].block].least_cycles;
+      }
+      Execution together{g, ~0u, earliest, earliest, clocks_.size()};
+      clocks_.resize(clocks_.size() + block.clocks);
+      gather(together, behind, next, all);
+      through(together, behind, next, all);
+      const uint64_t clock = all.empty() ? earliest + block.least_cycles : all.back().clock;
+      together.clock = together.last = std::max(earliest, clock - std::min<uint64_t>(clock, block.least_cycles));
+      if (block.clocks != 0) {
+        place_clocks(block, earliest, clock, clocks_of(together));
+        together.clock = clocks_of(together).front();
+        together.last = clocks_of(together).back();
+      }
+      all.push_back(together);
+      next.fill(g);
+    }
+  }
   // The executions behind `e`, last first. They begin as late as the warp's next clock allows by the stall counts; where there is
   // none, as early as the clock before allows.
-  void through(const Execution& e, const ImpliedBlocks::Ways& ways, const std::array<uint32_t, 32>& next,
-               std::vector<Execution>& all) {
+  void through(const Execution& e, const ImpliedBlocks::Ways& ways, const NextBlocks& next, std::vector<Execution>& all) {
     std::vector<uint32_t> lanes(ways.steps.size(), 0);   // by step
     uint64_t cycles = 0;
     for (uint32_t left = e.mask; left != 0;) {

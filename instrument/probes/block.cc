@@ -126,14 +126,14 @@ class BlockHead {
   Sequence& head_;
 };
 
-// Chains need lane groups, which the prologue of every warp has to set.
+// Chains need lane groups, which the prologue of every warp has to set: that costs what two or three stores cost.
 bool chains_pay(const ProbeContext& c) {
-  constexpr uint64_t executions_per_warp = 4;
+  constexpr uint64_t stores_per_warp = 3;
   if (!c.scratch.lane_groups() || c.plan.executions.empty()) return false;
+  uint64_t saved = 0;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b)
-    if (c.always_follows(b) && c.plan.executions[b] >= executions_per_warp * std::max<uint64_t>(1, c.plan.executions[0]))
-      return true;
-  return false;
+    if (c.always_follows(b)) saved += c.plan.executions[b];
+  return saved >= stores_per_warp * std::max<uint64_t>(1, c.plan.executions[0]);
 }
 
 // A second store costs two cycles of an SM's memory pipe in a record of a block that is not full, the second word four bytes
@@ -154,8 +154,8 @@ ShortForm short_form(const ProbeContext& c, const std::vector<bool>& implied) {
 // its own where it is stored with the head.
 std::vector<bool> implied_with_chains(const ProbeContext& c, bool chains) {
   const auto blocks = static_cast<uint32_t>(c.blocks.blocks.size());
-  std::vector<bool> full, recorded(blocks, false);
-  for (uint32_t b = 0; b < blocks; ++b) full.push_back(c.full(b));
+  const std::vector<bool> full = full_blocks(c);
+  std::vector<bool> recorded(blocks, false);
   if (c.always_follows(0)) recorded[0] = recorded[1] = true;
   keep_beside_unrecorded(c, recorded);
   const std::vector<bool> implied = implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full);
@@ -170,6 +170,12 @@ std::vector<bool> implied_with_chains(const ProbeContext& c, bool chains) {
 }
 
 }  // namespace
+
+std::vector<bool> full_blocks(const ProbeContext& c) {
+  std::vector<bool> full;
+  for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) full.push_back(c.full(b));
+  return full;
+}
 
 // What goes through a block without records leaves nothing in front of and behind which an implied block could be known by.
 void keep_beside_unrecorded(const ProbeContext& c, std::vector<bool>& recorded) {
@@ -195,10 +201,11 @@ Status insert_block(ProbeContext& c) {
     return insert_exit_headers(c);
   }
   const bool chains = chains_pay(c);
-  const std::vector<bool> implied = implied_with_chains(c, chains);
+  const std::vector<bool> implied = implied_with_chains(c, chains), gathered = gathered_blocks(c.code, c.blocks, implied, full_blocks(c));
   const ShortForm form = short_form(c, implied);
   for (uint32_t b = 0; b < blocks; ++b) {
     c.map.blocks[b].implied = implied[b];
+    c.map.blocks[b].gathered = gathered[b];
     c.map.blocks[b].full = c.full(b) && !implied[b];
   }
   c.map.layout.entry_in_head = c.full(0) && has_light_prologue(c.plan, c.layout) && c.blocks.runs_once(0);

@@ -194,10 +194,9 @@ std::vector<bool> implied_under_inst(const ProbeContext& c) {
   const auto blocks = static_cast<uint32_t>(c.blocks.blocks.size());
   const bool all_asked = c.scope.places.empty() && c.scope.sites.one_in == 1;
   if (c.layout.wraps || c.plan.clock_gap == 0 || !all_asked) return std::vector<bool>(blocks, false);
-  std::vector<bool> full, recorded(blocks, false);
-  for (uint32_t b = 0; b < blocks; ++b) full.push_back(c.full(b));
+  std::vector<bool> recorded(blocks, false);
   keep_beside_unrecorded(c, recorded);
-  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full);
+  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c));
 }
 
 // No record, and the clocks by the stall counts.
@@ -214,10 +213,11 @@ void leave_out(ProbeContext& c, uint32_t b) {
 
 Status insert_inst(ProbeContext& c) {
   std::optional<Holder> previous;
-  const std::vector<bool> implied = implied_under_inst(c);
+  const std::vector<bool> implied = implied_under_inst(c), gathered = gathered_blocks(c.code, c.blocks, implied, full_blocks(c));
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     if (implied[b]) {
       leave_out(c, b);
+      c.map.blocks[b].gathered = gathered[b];
       continue;
     }
     if (c.unrecorded(b) || (!c.layout.wraps && insert_plain_inst(c, b, previous))) continue;

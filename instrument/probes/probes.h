@@ -45,7 +45,7 @@ struct ProbeContext {
   std::optional<sass::enc::Gpr>& lane_offset;   // for the prologue: a register that it sets to 4 * lane
   std::optional<LaneMasks>& lane_masks;         // likewise
   std::vector<sass::enc::Ureg>& counters;       // for the prologue: uniform registers that it sets to 0
-  wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, implied, full, clock_at; of the layout entry_in_head and
+  wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, implied, gathered, full, clock_at; of the layout entry_in_head and
                           // short_pairs
   // Block b leads to b + 1 alone (but may end the warp), which is entered from b alone, stands behind it, and was executed as
   // often; both are full and not implied.
@@ -87,6 +87,8 @@ std::span<const PointProbe> point_probes();
 // The record of one block under `inst` in plain slots (plain_inst.cc); fills the block's clock_at. `previous`: the holder used
 // last. Nothing was inserted when it gives false: too few registers are free.
 bool insert_plain_inst(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
+// Of each block whether no counted execution missed a lane (block.cc).
+std::vector<bool> full_blocks(const ProbeContext& c);
 // Of blocks that may not be implied (implied.h): those around blocks without records (block.cc).
 void keep_beside_unrecorded(const ProbeContext& c, std::vector<bool>& recorded);
 // Words of short records under `block`. Where lanes are seldom missing, full blocks write one word and the others two, by two

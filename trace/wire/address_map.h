@@ -35,6 +35,8 @@ struct Block {
   bool implied = false;        // short records: none, since every lane that was in it is seen before and behind it, and no other
                                // way leads from there to here. Decoders put its executions behind that of the block
                                // with the record before it, as late as the warp's next clock allows
+  bool gathered = false;       // implied, and all lanes of the warp execute it together, however they came: one execution for all of
+                               // their ways to it, behind the last of them
   bool unrecorded = false;     // of a loop in which warps wait for others: left out, as it goes round more or less often each time.
                                // The block in front of it lasts until the one behind it
   bool narrow_count = false;   // `count`: its counters have 32 bits, and are right below narrow_executions

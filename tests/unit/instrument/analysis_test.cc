@@ -154,6 +154,19 @@ TEST(Scratch, ARegisterAfterAWait) {
   EXPECT_GE(waited, 1u);
 }
 
+// A convergence barrier moved to a register and back sends no lane elsewhere; BSYNC, which waits for it, does.
+TEST(Blocks, GoOnBehindBmov) {
+  const sass::RawInst save{0x0000000009037355, 0x000fe20000100000}, restore{0x0000000308007356, 0x000fe20000000000},   // BMOV.32.CLEAR R3, B9; BMOV.32 B8, R3
+      bsync{0x0000000000007941, 0x000fea0003800000};
+  const Code code = assemble({save, enc::mov(Gpr{8}, Gpr{4}), restore, bsync, enc::exit()});
+  ASSERT_EQ(code.insts[0].fx.mnemonic, "BMOV");
+  ASSERT_EQ(code.insts[2].fx.mnemonic, "BMOV");
+  ASSERT_EQ(code.insts[3].fx.mnemonic, "BSYNC");
+  const Blocks b = find_blocks(code);
+  ASSERT_EQ(b.blocks.size(), 2u);
+  EXPECT_EQ(b.blocks[0].count, 4u);
+}
+
 TEST(Liveness, DeadResultsBecomeFreeWithTime) {
   sass::RawInst slow = enc::nop();
   sass::Control c = sass::get_control(slow);

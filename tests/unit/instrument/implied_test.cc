@@ -98,6 +98,28 @@ TEST(Implied, BehindAPlaceWhereAllLanesCameTogether) {
   EXPECT_GE(behind, 10u);
 }
 
+// ... and so do all lanes where none was missing behind it, one after the other though they came to it.
+TEST(Implied, BehindAPlaceWhereAllLanesGoOnTogether) {
+  size_t gathered = 0;
+  for (const Graph& g : graphs()) {
+    const size_t n = g.blocks.blocks.size();
+    std::vector<bool> full(n, true);
+    for (uint32_t p = 0; p < n; ++p)
+      if (g.code.insts[g.blocks.blocks[p].last()].fx.mnemonic == "BSYNC") full[p] = false;
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(n, false), {}, full);
+    const auto meeting = gathered_blocks(g.code, g.blocks, implied, full);
+    for (uint32_t p = 0; p < n; ++p)
+      for (uint32_t s : g.blocks.successors[p]) {
+        const bool meets = g.code.insts[g.blocks.blocks[p].last()].fx.mnemonic == "BSYNC";
+        if (!meets) continue;
+        EXPECT_EQ(meeting[s], implied[s]) << g.code.kernel << " B" << s << " behind B" << p;
+        EXPECT_TRUE(full[s] || !implied[s]) << g.code.kernel << " B" << s << " behind B" << p;
+        gathered += meeting[s];
+      }
+  }
+  EXPECT_GE(gathered, 5u);
+}
+
 TEST(Implied, BlocksThatAreToBeRecordedAre) {
   for (const Graph& g : graphs()) {
     const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), true), {}, {});

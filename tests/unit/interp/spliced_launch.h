@@ -174,9 +174,9 @@ class SplicedLaunch : public testing::Test {
   }
 
   // Executions of implied blocks behind those from which their lanes came, as decoders put them: each behind what its lanes did
-  // before, and of two ways that by the block with the lower number first.
+  // before, and of two ways that by the block with the lower number first. Gathered blocks stand where they were executed.
   static std::vector<Event> with_implied_behind(const std::vector<Event>& events, const wire::AddressMap& map) {
-    const auto implied = [&](const Event& e) { return map.blocks[e.block].implied; };
+    const auto implied = [&](const Event& e) { return map.blocks[e.block].implied && !map.blocks[e.block].gathered; };
     std::vector<std::vector<std::pair<std::vector<uint32_t>, Event>>> behind(events.size());   // with the way to it
     for (size_t i = 0; i < events.size(); ++i) {
       if (!implied(events[i])) continue;

@@ -504,4 +504,42 @@ TEST(PlainSlots, ImpliedBlocksHaveImpliedClocks) {
 }
 
 }  // namespace
+// 0 leads to 1 and past it, both ways meet in 2, from where all lanes go on together: to 0, or through 3 to the end.
+TEST(PlainSlots, LanesOfAGatheredBlockComeByDifferentWays) {
+  Buffer b(1, 256);
+  b.map.blocks.resize(4);
+  b.make_short(2);
+  b.map.layout.index_bits = 3;
+  const std::vector<std::vector<uint32_t>> successors{{1, 2}, {2}, {0, 3}, {}};
+  for (uint32_t k = 0; k < 4; ++k) {
+    wire::Block& block = b.map.blocks[k];
+    block.successors = successors[k];
+    block.least_cycles = 5;
+    block.exits = k == 3;
+    block.implied = k > 1;
+    block.gathered = k == 2;
+    block.instructions = 1;
+    block.record_bytes = block.implied ? 0 : 8;
+  }
+  b.head(0, 0, 0, 1, 5);
+  ShortRecords record{b};
+  record(0, ~0u, 100);
+  record(1, 0x000000ff, 120);   // some take the longer way
+  record(0, ~0u, 150);          // nobody does
+  record(0, ~0u, 180);
+  record(1, ~0u, 200);          // all do, and end
+  const auto d = b.decoded(TraceKind::block);
+  ASSERT_EQ(d.warps.size(), 1u);
+  const WarpTrace& t = d.warps[0];
+  EXPECT_EQ(t.index, (std::vector<uint32_t>{0, 1, 2, 0, 2, 0, 1, 2, 3}));
+  EXPECT_EQ(t.mask, (std::vector<uint32_t>{~0u, 0xff, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u}));
+  ASSERT_EQ(t.clock.size(), 9u);
+  EXPECT_EQ(t.clock[2] - t.clock[0], 45u);   // as late as the next clock allows
+  EXPECT_EQ(t.clock[4] - t.clock[0], 75u);
+  EXPECT_EQ(t.clock[7] - t.clock[0], 105u);  // as early as the clock before allows
+  EXPECT_EQ(t.clock[8] - t.clock[0], 110u);
+  EXPECT_EQ(d.summary.losses.count(LossSeverity::lost), 0u);
+  EXPECT_EQ(d.summary.losses.count(LossSeverity::distrust), 0u);
+}
+
 }  // namespace xtrace::trace
