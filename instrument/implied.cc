@@ -49,9 +49,9 @@ bool lanes_meet_behind(const Code& code, const ProbeBlock& block) {
 
 bool is_full(const std::vector<bool>& full, uint32_t b) { return b < full.size() && full[b]; }
 
-class Chooser {
+class ImpliedChooser {
  public:
-  Chooser(const Code& code, const Blocks& blocks, const std::vector<bool>& full)
+  ImpliedChooser(const Code& code, const Blocks& blocks, const std::vector<bool>& full)
       : blocks_(blocks), nodes_(blocks.blocks.size()), bsync_falls_through_(falls_through_bsync(code)) {
     for (uint32_t b = 0; b < nodes_.size(); ++b) {
       const ProbeBlock& block = blocks.blocks[b];
@@ -144,7 +144,7 @@ std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const s
   std::iota(order.begin(), order.end(), 1u);
   if (executions.size() == n)
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return executions[a] > executions[b]; });
-  Chooser chooser(code, blocks, full);
+  ImpliedChooser chooser(code, blocks, full);
   for (uint32_t s : order)
     if (!recorded[s]) chooser.imply(s);
   return chooser.implied();

@@ -21,9 +21,9 @@ bool loads_memory(const sass::Effects& fx) {
   return (fx.kind == sass::MemKind::load || fx.kind == sass::MemKind::atomic) && fx.space != sass::MemSpace::constant;
 }
 
-class Chooser {
+class BarrierChooser {
  public:
-  Chooser(const Code& code, uint8_t usable, Insertions& insertions)
+  BarrierChooser(const Code& code, uint8_t usable, Insertions& insertions)
       : code_(code), usable_(usable), out_(insertions), in_(code.insts.size()) {
     find_outstanding();
   }
@@ -136,7 +136,7 @@ class Chooser {
 }  // namespace
 
 void choose_read_barriers(const Code& code, uint8_t usable, Insertions& insertions) {
-  Chooser(code, usable, insertions).run();
+  BarrierChooser(code, usable, insertions).run();
 }
 
 }  // namespace xtrace::instrument

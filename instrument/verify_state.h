@@ -3,6 +3,7 @@
 
 #include "instrument/blocks.h"
 #include "instrument/liveness.h"
+#include "instrument/sass/access.h"
 #include "instrument/verify.h"
 
 namespace xtrace::instrument {

@@ -212,12 +212,12 @@ class Stream {
     for (size_t s = lanes.size(); s-- > 0;) {
       if (lanes[s] == 0) continue;
       const uint32_t block = ways.steps[s].block;
-      const uint64_t next = clock;
+      const uint64_t behind = clock;
       clock = std::max(e.last, clock - std::min<uint64_t>(clock, map_.blocks[block].least_cycles));
       all.push_back({block, lanes[s], clock, clock, clocks_.size()});
       if (map_.blocks[block].clocks == 0) continue;
       clocks_.resize(clocks_.size() + map_.blocks[block].clocks);
-      place_clocks(map_.blocks[block], e.last, next, clocks_of(all.back()));
+      place_clocks(map_.blocks[block], e.last, behind, clocks_of(all.back()));
       all.back().last = clocks_.back();
     }
   }
