@@ -237,6 +237,35 @@ Status find_return_addresses(Code& code) {
   return {};
 }
 
+// What comes late of such an LDC comes on top of what a probe has put there. [measured H200, 2026-11-30: behind the whole prologue of a
+// sampled warp, and behind a later LDC that had been waited for.] Of the scoreboards that nobody counts groups on it gets the one whose
+// first wait comes last, soon enough to be of use: the kernel waits there for something else as well.
+void give_scoreboards(Code& code) {
+  constexpr InstIndex soon = 48;
+  uint8_t counted = 0;
+  for (InstIndex i = 0; i < code.insts.size(); ++i)
+    if (const Effects& fx = code.insts[i].fx; code.reachable[i] && fx.uses_scoreboard_count && fx.depbar_scoreboard < 6)
+      counted |= static_cast<uint8_t>(1u << fx.depbar_scoreboard);
+  for (InstIndex i = 0; i < code.insts.size(); ++i) {
+    sass::Control c = sass::get_control(code.insts[i].raw);
+    if (!code.reachable[i] || code.insts[i].fx.mnemonic != "LDC" || c.write_barrier < 6) continue;
+    InstIndex latest = 0;
+    for (uint8_t sb = 0; sb < 6; ++sb) {
+      if (counted >> sb & 1) continue;
+      InstIndex wait = i + 1;
+      const InstIndex end = std::min(i + soon, static_cast<InstIndex>(code.insts.size()));
+      while (wait < end && !(sass::get_control(code.insts[wait].raw).wait_mask >> sb & 1)) ++wait;
+      if (wait == end) wait = i + 1;   // never, or too late: better than none
+      if (wait <= latest) continue;
+      latest = wait;
+      c.write_barrier = sb;
+    }
+    if (c.write_barrier >= 6) continue;
+    c.stall = std::max<uint8_t>(c.stall, 2);   // until a wait sees that it is taken
+    sass::set_control(code.insts[i].raw, c);
+  }
+}
+
 }  // namespace
 
 std::string where(const Code& code, InstIndex i) {
@@ -277,6 +306,7 @@ Result<Code> read_code(const cubin::Image& image, const cubin::KernelInfo& info)
   mark_asserts(code, image);
   XT_TRY_STATUS(find_functions(code));
   XT_TRY_STATUS(find_return_addresses(code));
+  give_scoreboards(code);
   return code;
 }
 

@@ -67,6 +67,8 @@ struct Code {
 
 // Reads the section of `kernel`. Refuses (unsupported): unknown instructions on reachable paths, indirect branches
 // without a proven jump table, calls that leave the section (but for failed assertions), return addresses that can not be found.
+// An LDC whose result nobody reads (LDC R1 of kernels without a stack) has no scoreboard in the cubin and one in the code: else nobody
+// could tell when its register is free.
 Result<Code> read_code(const cubin::Image& image, const cubin::KernelInfo& info);
 
 // "kernel@0x1a0: LDG.E R0, desc[UR4][R2.64]" for messages.

@@ -32,6 +32,7 @@ LiveSet transfer(const Effects& fx, const LiveSet& after) {
   return before;
 }
 
+
 std::vector<std::vector<InstIndex>> predecessors(const Code& code) {
   std::vector<std::vector<InstIndex>> preds(code.insts.size());
   for (InstIndex i = 0; i < code.insts.size(); ++i)
@@ -41,6 +42,13 @@ std::vector<std::vector<InstIndex>> predecessors(const Code& code) {
 }
 
 }  // namespace
+
+std::optional<InOrder> comes_in_order(const Effects& fx) {
+  constexpr std::array<std::string_view, kinds_in_order> mnemonics = {"LDS", "MOVM", "F2F"};
+  const auto kind = std::find(mnemonics.begin(), mnemonics.end(), fx.mnemonic);
+  if (kind == mnemonics.end()) return std::nullopt;
+  return static_cast<InOrder>(kind - mnemonics.begin());
+}
 
 Liveness::Liveness(const Code& code) {
   find_live(code);
@@ -115,12 +123,6 @@ void Liveness::find_live(const Code& code) {
   }
 }
 
-sass::RegSet Liveness::dead_results(const Code& code, InstIndex i) const {
-  RegSet live;
-  for (InstIndex s : code.successors(i)) live |= live_in_[s].gpr;
-  return code.insts[i].fx.def.gpr & ~live;
-}
-
 // Longest time that a fixed-latency result takes: 21 to 33 cycles for matrix instructions, at most 14 for the rest
 // (sass.md 5.1); with room to spare.
 constexpr uint8_t matrix_latency = 48, other_latency = 20;
@@ -128,9 +130,49 @@ constexpr uint8_t matrix_latency = 48, other_latency = 20;
 // instructions after 7 cycles at the earliest, others after 1 or 2 (sass.md 5.1).
 constexpr uint8_t matrix_read = 16, other_read = 2;
 
+void Liveness::pass_results(const CodeInst& inst, Pending& pending) {
+  const Effects& fx = inst.fx;
+  const sass::Control control = sass::get_control(inst.raw);
+  for (uint8_t& c : pending.latency) c = static_cast<uint8_t>(c > control.stall ? c - control.stall : 0);
+  for (uint8_t& c : pending.predicate_latency) c = static_cast<uint8_t>(c > control.stall ? c - control.stall : 0);
+  if (fx.exact)
+    for (RegSet& untold : pending.untold) untold &= ~(fx.use.gpr | fx.def.gpr);
+  for (unsigned sb = 0; sb < 6; ++sb) {
+    const bool waited = (control.wait_mask >> sb & 1) != 0;
+    if (waited) pending.results[sb].reset();
+    if (waited) pending.predicates[sb] = 0;
+    if (!fx.exact) continue;
+    pending.results[sb] &= ~(fx.use.gpr | fx.def.gpr);
+    pending.predicates[sb] &= static_cast<sass::PredSet>(~(fx.use.pred | fx.def.pred));
+  }
+  const uint8_t latency = fx.mnemonic.ends_with("MMA") ? matrix_latency : other_latency;
+  for (unsigned r = 0; r < 255; ++r) {
+    if (fx.exact && fx.use.gpr.test(r)) pending.latency[r] = 0;
+    if (fx.def.gpr.test(r)) pending.latency[r] = fx.fixed_latency ? latency : 0;
+  }
+  for (unsigned p = 0; p < 7; ++p) {
+    if (fx.exact && (fx.use.pred >> p & 1)) pending.predicate_latency[p] = 0;
+    if (fx.def.pred >> p & 1) pending.predicate_latency[p] = fx.fixed_latency ? latency : 0;
+  }
+  if (fx.fixed_latency) return;
+  if (const auto kind = comes_in_order(fx)) {
+    RegSet& untold = pending.untold[static_cast<size_t>(*kind)];
+    untold |= fx.def.gpr;
+    if (control.write_barrier < 6) {
+      pending.results[control.write_barrier] |= untold;
+      untold.reset();
+    }
+    return;
+  }
+  if (control.write_barrier >= 6) return;
+  pending.results[control.write_barrier] |= fx.def.gpr;
+  pending.predicates[control.write_barrier] |= fx.def.pred;
+}
+
 void Liveness::find_pending(const Code& code) {
   const size_t n = code.insts.size();
-  pending_.resize(n);
+  pending_.reserve(n);
+  pending_pred_.assign(n, 0);
   outstanding_.assign(n, 0);
   struct State {
     Pending pending;
@@ -159,22 +201,16 @@ void Liveness::find_pending(const Code& code) {
         if (fx.use.gpr.test(r))
           state.pending.cycles[r] = std::max(state.pending.cycles[r], static_cast<uint8_t>(read - control.stall));
     }
-    const RegSet dead = dead_results(code, i);
-    const bool queued_op = fx.late_queue == sass::LateQueue::lsu || fx.late_queue == sass::LateQueue::xu;
-    if (dead.any() && fx.fixed_latency) {
-      const uint8_t latency = matrix ? matrix_latency : other_latency;
-      for (unsigned r = 0; r < 255; ++r)
-        if (dead.test(r)) state.pending.cycles[r] = latency;
-    } else if (dead.any() && control.write_barrier < 6) {
-      state.pending.scoreboard[control.write_barrier] |= dead;
-    } else if (!queued_op) {
-      poisoned_ |= dead;
+    pass_results(code.insts[i], state.pending);
+    if (!fx.fixed_latency && control.write_barrier >= 6) {
+      if (!comes_in_order(fx)) poisoned_ |= fx.def.gpr;
+      poisoned_pred_ |= fx.def.pred;
     }
+    const bool queued_op = fx.late_queue == sass::LateQueue::lsu || fx.late_queue == sass::LateQueue::xu;
     if (fx.late_queue == sass::LateQueue::other && own < 6) state.pending.scoreboard[own] |= fx.use.gpr;
     if (queued_op) {
       RegSet& queue = state.pending.queue[fx.late_queue == sass::LateQueue::xu];
       queue |= fx.use.gpr;
-      if (control.write_barrier >= 6) queue |= dead;
       if (own < 6) {   // covers every earlier reader of its queue as well
         state.pending.scoreboard[own] |= queue;
         queue.reset();
@@ -204,13 +240,24 @@ void Liveness::find_pending(const Code& code) {
         changed |= (from & ~into).any();
         into |= from;
       };
-      for (unsigned sb = 0; sb < 6; ++sb) join(to.pending.scoreboard[sb], state.pending.scoreboard[sb]);
-      for (unsigned q = 0; q < 2; ++q) join(to.pending.queue[q], state.pending.queue[q]);
-      for (unsigned r = 0; r < 255; ++r)
-        if (state.pending.cycles[r] > to.pending.cycles[r]) {
-          to.pending.cycles[r] = state.pending.cycles[r];
-          changed = true;
+      const auto raise = [&](auto& into, const auto& from) {
+        for (size_t r = 0; r < into.size(); ++r) {
+          changed |= from[r] > into[r];
+          into[r] = std::max(into[r], from[r]);
         }
+      };
+      const Pending& p = state.pending;
+      for (unsigned sb = 0; sb < 6; ++sb) {
+        join(to.pending.scoreboard[sb], p.scoreboard[sb]);
+        join(to.pending.results[sb], p.results[sb]);
+        changed |= (p.predicates[sb] & ~to.pending.predicates[sb]) != 0;
+        to.pending.predicates[sb] |= p.predicates[sb];
+      }
+      for (unsigned q = 0; q < 2; ++q) join(to.pending.queue[q], p.queue[q]);
+      for (size_t k = 0; k < kinds_in_order; ++k) join(to.pending.untold[k], p.untold[k]);
+      raise(to.pending.cycles, p.cycles);
+      raise(to.pending.latency, p.latency);
+      raise(to.pending.predicate_latency, p.predicate_latency);
       changed |= (to.outstanding | state.outstanding) != to.outstanding;
       to.outstanding |= state.outstanding;
       if (changed && !queued[s]) {
@@ -220,43 +267,47 @@ void Liveness::find_pending(const Code& code) {
     }
   }
   for (InstIndex i = 0; i < n; ++i) {
-    for (const RegSet& p : in[i].pending.scoreboard) pending_[i] |= p;
-    for (const RegSet& p : in[i].pending.queue) pending_[i] |= p;
-    for (unsigned r = 0; r < 255; ++r)
-      if (in[i].pending.cycles[r] > 0) pending_[i].set(r);
+    const Pending& p = in[i].pending;
+    for (const sass::PredSet set : p.predicates) pending_pred_[i] |= set;
+    for (unsigned k = 0; k < 7; ++k)
+      if (p.predicate_latency[k] > 0) pending_pred_[i] |= static_cast<sass::PredSet>(1u << k);
     outstanding_[i] = in[i].outstanding;
-    pending_for_.push_back(in[i].pending);
+    pending_.push_back(in[i].pending);
   }
 }
 
-sass::RegSet Liveness::writable_between(InstIndex from, InstIndex to, uint32_t limit) const {
-  sass::RegSet writable = writable_before(from, limit);
-  for (InstIndex i = from + 1; i <= to; ++i) writable &= writable_before(i, limit);
-  return writable;
+sass::RegSet Liveness::waiting(const Pending& p, uint8_t scoreboards) {
+  RegSet set;
+  for (unsigned sb = 0; sb < p.scoreboard.size(); ++sb)
+    if ((scoreboards >> sb & 1) == 0) set |= p.scoreboard[sb] | p.results[sb];
+  for (const RegSet& queue : p.queue) set |= queue;
+  for (const RegSet& untold : p.untold) set |= untold;
+  for (unsigned r = 0; r < 255; ++r)
+    if (p.cycles[r] > 0 || p.latency[r] > 0) set.set(r);
+  return set;
 }
 
-sass::RegSet Liveness::writable_before(InstIndex i, uint32_t limit) const { return writable(i, limit, pending_[i]); }
+sass::RegSet Liveness::writable_between(InstIndex from, InstIndex to, uint32_t limit) const {
+  sass::RegSet all = writable_before(from, limit);
+  for (InstIndex i = from + 1; i <= to; ++i) all &= writable_before(i, limit);
+  return all;
+}
+
+sass::RegSet Liveness::writable_before(InstIndex i, uint32_t limit) const { return writable(i, limit, 0); }
 
 sass::RegSet Liveness::writable_after_wait(InstIndex i, uint32_t limit, uint8_t scoreboards) const {
-  RegSet others;
-  const Pending& p = pending_for_[i];
-  for (unsigned sb = 0; sb < p.scoreboard.size(); ++sb)
-    if ((scoreboards >> sb & 1) == 0) others |= p.scoreboard[sb];
-  for (const RegSet& queue : p.queue) others |= queue;
-  for (unsigned r = 0; r < 255; ++r)
-    if (p.cycles[r] > 0) others.set(r);
-  return writable(i, limit, others);
+  return writable(i, limit, scoreboards);
 }
 
-sass::RegSet Liveness::writable(InstIndex i, uint32_t limit, const RegSet& pending) const {
-  RegSet r = ~(live_in_[i].gpr | pending | poisoned_);
+sass::RegSet Liveness::writable(InstIndex i, uint32_t limit, uint8_t scoreboards) const {
+  RegSet r = ~(live_in_[i].gpr | waiting(pending_[i], scoreboards) | poisoned_);
   const uint32_t held = held_[i] < 256 ? held_[i] - std::min(held_[i], reserved_registers) : 256;
   for (uint32_t reg = std::min(limit, held); reg < 256; ++reg) r.reset(reg);
   return r;
 }
 
 sass::PredSet Liveness::writable_predicates_before(InstIndex i) const {
-  return static_cast<sass::PredSet>(~(live_in_[i].pred | poisoned_pred_) & 0x7f);
+  return static_cast<sass::PredSet>(~(live_in_[i].pred | pending_pred_[i] | poisoned_pred_) & 0x7f);
 }
 
 sass::RegSet Liveness::untouched_uniform() const { return ~mentioned_ur_; }

@@ -9,11 +9,17 @@
 //                  scoreboard only, and poison their sources for the whole kernel when they have none
 //   registers held where the kernel gives registers away (setmaxnreg): the fewest that it may hold there or, as a store may
 //                  still be reading them, later on. Those that it takes are not counted: the taking may fail
-//   dead results   registers written by an instruction whose result nobody reads (the high half of an IMAD.WIDE, say): the
-//                  write may still be in flight, until its scoreboard was waited for or its latency has passed
+//   results        registers and predicates whose last writer may still be in flight where nobody reads them any more: a result that
+//                  nobody reads at all (the high half of an IMAD.WIDE, say), or one that is read on another path only (what a loop
+//                  loads for its next round, behind its end). Until its scoreboard was waited for, its latency has passed, or an
+//                  instruction of the kernel has read or written it, which had to wait
+//   untold results those of variable latency without a scoreboard. Vendor code reads such results of LDS, MOVM and F2F once it has
+//                  waited for a later one of the same kind: they come in order. Registers of other instructions are poisoned for the
+//                  whole kernel (read_code() has given a scoreboard to the LDC R1 that kernels without a stack begin with)
 #pragma once
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "instrument/code.h"
@@ -25,6 +31,11 @@ struct LiveSet {
   sass::PredSet pred = 0, upred = 0;
   bool operator==(const LiveSet&) const = default;
 };
+
+// Kinds of instructions whose results come in order, so that one may do without a scoreboard where a later one has one.
+enum class InOrder : uint8_t { shared, transpose, convert };
+constexpr size_t kinds_in_order = 3;
+std::optional<InOrder> comes_in_order(const sass::Effects& fx);
 
 class Liveness {
  public:
@@ -49,23 +60,30 @@ class Liveness {
   uint8_t outstanding_before(InstIndex i) const { return outstanding_[i]; }
 
  private:
-  // Registers that are dead and yet not free: by the scoreboard whose wait ends it, by queue for instructions without a
-  // scoreboard, and by the cycles that a fixed-latency result still takes at most.
+  // Registers that are not free when they are dead: by the scoreboard whose wait ends it, by queue for instructions without a
+  // scoreboard, and by the cycles that it takes at most.
   struct Pending {
-    std::array<sass::RegSet, 6> scoreboard;
-    std::array<sass::RegSet, 2> queue;   // lsu, xu
-    std::array<uint8_t, 256> cycles{};
+    std::array<sass::RegSet, 6> scoreboard;   // late reads
+    std::array<sass::RegSet, 2> queue;        // likewise: lsu, xu
+    std::array<uint8_t, 256> cycles{};        // until they are read
+    std::array<sass::RegSet, 6> results;
+    std::array<sass::RegSet, kinds_in_order> untold;
+    std::array<uint8_t, 256> latency{};       // until they are written
+    std::array<sass::PredSet, 6> predicates{};
+    std::array<uint8_t, 7> predicate_latency{};
   };
-  sass::RegSet dead_results(const Code& code, InstIndex i) const;
+  static void pass_results(const CodeInst& inst, Pending& pending);
+  static sass::RegSet waiting(const Pending& pending, uint8_t scoreboards);   // all of it, once these have been waited for
   void find_live(const Code& code);
   void find_pending(const Code& code);
+  std::vector<uint8_t> find_untold(const Code& code) const;
   void find_held(const Code& code);
 
-  sass::RegSet writable(InstIndex i, uint32_t limit, const sass::RegSet& pending) const;
+  sass::RegSet writable(InstIndex i, uint32_t limit, uint8_t scoreboards) const;
 
   std::vector<LiveSet> live_in_;
-  std::vector<sass::RegSet> pending_;   // before each instruction
-  std::vector<Pending> pending_for_;    // likewise, and what for
+  std::vector<Pending> pending_;        // before each instruction
+  std::vector<sass::PredSet> pending_pred_;
   std::vector<uint8_t> outstanding_;
   std::vector<uint32_t> held_;          // registers a thread, the reserved ones among them
   sass::RegSet poisoned_, mentioned_ur_;

@@ -4,20 +4,22 @@
 //   store_reads[sb]   registers that an inserted store has not read yet, released by scoreboard sb
 //   results[sb]       registers that wait for a result under scoreboard sb (S2R, LDG of the prologue); uniform_results[sb]
 //                     likewise (R2UR in front of sm_90)
-//   originals[sb]     registers that wait for a result of an original instruction under scoreboard sb
+//   originals[sb]     registers that wait for a result of an original instruction under scoreboard sb; uniform_originals[sb],
+//                     predicate_originals[sb] likewise
 //   countdowns        cycles until a fixed-latency result of inserted code may be used, by kind of user; and until one of the
 //                     original code has arrived for certain
 //   probe_value       registers whose last writer on every path is inserted code
 //   probe_guard       predicates likewise
 //   unseen[sb]        cycles until a wait for scoreboard sb sees that an inserted instruction took it
 //   untold            registers with results of original instructions of variable latency and without a scoreboard: nobody knows
-//                     when they arrive
+//                     when they arrive; in_order[kind]: where the scoreboard of a later one covers them
 //   unread            registers that inserted code computed, on every path, and that nobody has read since
 //
 // Thresholds are the smallest distances in vendor code or the table's upper bound where vendor code is no guide
 // (sass.md 5.1); they are written down here again, on purpose, and not taken from sequence.h.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <deque>
 
 #include "instrument/sass/print.h"
@@ -40,9 +42,11 @@ struct Countdown {
 
 struct State {
   std::array<RegSet, 6> store_reads, results, uniform_results, originals, uniform_originals;
+  std::array<sass::PredSet, 6> predicate_originals{};
   Countdown left;
   std::array<uint8_t, 6> unseen{};   // cycles until a wait for the scoreboard sees that it was taken
   RegSet probe_value, unread, untold;
+  std::array<RegSet, kinds_in_order> in_order;
   sass::PredSet probe_guard = 0;
   bool visited = false;
 };
@@ -75,6 +79,8 @@ bool join(State& to, const State& from) {
                (from.uniform_originals[sb] & ~to.uniform_originals[sb]).any();
     to.originals[sb] |= from.originals[sb];
     to.uniform_originals[sb] |= from.uniform_originals[sb];
+    changed |= (from.predicate_originals[sb] & ~to.predicate_originals[sb]) != 0;
+    to.predicate_originals[sb] |= from.predicate_originals[sb];
   }
   changed |= raise(to.left.vector_alu, from.left.vector_alu) | raise(to.left.vector_memory, from.left.vector_memory) |
              raise(to.left.uniform_alu, from.left.uniform_alu) | raise(to.left.uniform_other, from.left.uniform_other) |
@@ -83,6 +89,10 @@ bool join(State& to, const State& from) {
              raise(to.left.predicate_original, from.left.predicate_original);
   changed |= raise(to.unseen, from.unseen) | (from.untold & ~to.untold).any();
   to.untold |= from.untold;
+  for (size_t kind = 0; kind < kinds_in_order; ++kind) {
+    changed |= (from.in_order[kind] & ~to.in_order[kind]).any();
+    to.in_order[kind] |= from.in_order[kind];
+  }
   const RegSet both = to.probe_value & from.probe_value;
   changed |= both != to.probe_value;
   to.probe_value = both;
@@ -221,6 +231,34 @@ class Hazards {
     }
   }
 
+  // Inserted code writes where a result of the kernel may still be on its way: it would come on top. That nobody reads it on this path
+  // does not keep it from coming.
+  void check_arrivals(uint32_t k, const State& s) {
+    const sass::Effects& fx = v_.effects[k];
+    const auto later = [&](std::string_view file, unsigned r, const std::string& when) {
+      fail("register-clobber", k, fmt::format("what the kernel put into {}{} may arrive later: {}", file, r, when));
+    };
+    const auto first = [](const RegSet& set) {
+      unsigned r = 0;
+      while (!set.test(r)) ++r;
+      return r;
+    };
+    for (unsigned sb = 0; sb < 6; ++sb) {
+      const std::string when = fmt::format("nobody waited for SB{}", sb);
+      if (const RegSet hit = fx.def.gpr & s.originals[sb]; hit.any()) later("R", first(hit), when);
+      if (const RegSet hit = fx.def.ur & s.uniform_originals[sb]; hit.any()) later("UR", first(hit), when);
+      if (const auto hit = static_cast<unsigned>(fx.def.pred & s.predicate_originals[sb]); hit != 0)
+        later("P", static_cast<unsigned>(std::countr_zero(hit)), when);
+    }
+    RegSet untold = s.untold;
+    for (const RegSet& kind : s.in_order) untold |= kind;
+    if (const RegSet hit = fx.def.gpr & untold; hit.any()) later("R", first(hit), "it has no scoreboard");
+    for (unsigned r = 0; r < 255; ++r)
+      if (fx.def.gpr.test(r) && s.left.vector_original[r] > 0) later("R", r, fmt::format("in {} cycles", s.left.vector_original[r]));
+    for (unsigned p = 0; p < 7; ++p)
+      if ((fx.def.pred >> p & 1) && s.left.predicate_original[p] > 0) later("P", p, fmt::format("in {} cycles", s.left.predicate_original[p]));
+  }
+
   // An original instruction touches what inserted code loads: not before that has arrived.
   void check_claimed(uint32_t k, const State& s) {
     const sass::Effects& fx = v_.effects[k];
@@ -251,13 +289,13 @@ class Hazards {
         s.uniform_results[sb].reset();
         s.originals[sb].reset();
         s.uniform_originals[sb].reset();
+        s.predicate_originals[sb] = 0;
       }
     const bool inserted = v_.is_inserted(k);
     if (report) {
       if (inserted) check_uses(k, s);
       else check_claimed(k, s);
-      if (inserted && v_.in_prologue(k) && (fx.def.gpr & s.untold).any())
-        fail("register-clobber", k, "what the kernel's beginning puts there may arrive later");
+      if (inserted) check_arrivals(k, s);
       check_definitions(k, s);
       if (v_.samples() && k == v_.prologue_first + 1) check_done(k, s);
     }
@@ -268,13 +306,21 @@ class Hazards {
       for (unsigned sb = 0; sb < 6; ++sb) {
         s.originals[sb] &= ~(fx.use.gpr | fx.def.gpr);
         s.uniform_originals[sb] &= ~(fx.use.ur | fx.def.ur);
+        s.predicate_originals[sb] &= static_cast<sass::PredSet>(~(fx.use.pred | fx.def.pred));
       }
       if (c.write_barrier < 6) {
         s.originals[c.write_barrier] |= fx.def.gpr;
         s.uniform_originals[c.write_barrier] |= fx.def.ur;
+        s.predicate_originals[c.write_barrier] |= fx.def.pred;
       }
       original_results(fx, s);
-      if (!fx.fixed_latency && c.write_barrier >= 6) s.untold |= fx.def.gpr;
+      const auto kind = comes_in_order(fx);
+      for (RegSet& untold : s.in_order) untold &= ~(fx.use.gpr | fx.def.gpr);
+      if (!fx.fixed_latency && c.write_barrier >= 6) (kind ? s.in_order[static_cast<size_t>(*kind)] : s.untold) |= fx.def.gpr;
+      if (kind && c.write_barrier < 6) {
+        s.originals[c.write_barrier] |= s.in_order[static_cast<size_t>(*kind)];
+        s.in_order[static_cast<size_t>(*kind)].reset();
+      }
       s.probe_value &= ~fx.def.gpr;
       s.unread &= ~(fx.def.gpr | fx.use.gpr);
       s.probe_guard &= static_cast<sass::PredSet>(~fx.def.pred);

@@ -299,6 +299,91 @@ TEST(Liveness, SourcesAreReadAfterIssue) {
   EXPECT_TRUE(live.writable_before(2, 64).test(4));
 }
 
+sass::RawInst loads(sass::RawInst w, uint8_t write_barrier) {
+  sass::Control c = sass::get_control(w);
+  c.write_barrier = write_barrier;
+  sass::set_control(w, c);
+  return w;
+}
+
+// What a loop loads for its next round is on its way behind the loop, where nobody reads it.
+TEST(Liveness, ResultsArriveOnPathsThatDoNotReadThem) {
+  const sass::RawInst load = loads(enc::ldg(Gpr{8}, enc::VectorAddress{Gpr{4}}, enc::Size::b64), 2);
+  // 0 LDG R8   1 @P0 BRA 4   2 MOV R10, R8 (waits)   3 EXIT   4 NOP   5 NOP (waits)   6 NOP   7 EXIT
+  const Code code = assemble({load, enc::with_guard(enc::bra(0x10, 0x40), Pred{0}), with(enc::mov(Gpr{10}, Gpr{8}), 7, 1 << 2), enc::exit(),
+                              enc::nop(), with(enc::nop(), 7, 1 << 2), enc::nop(), enc::exit()});
+  const Liveness live(code);
+  for (const unsigned r : {8u, 9u}) {
+    EXPECT_FALSE(live.before(4).gpr.test(r));
+    EXPECT_FALSE(live.writable_before(4, 64).test(r));
+    EXPECT_FALSE(live.writable_before(5, 64).test(r));
+    EXPECT_FALSE(live.writable_after_wait(4, 64, 1 << 3).test(r));
+    EXPECT_TRUE(live.writable_after_wait(4, 64, 1 << 2).test(r));
+    EXPECT_TRUE(live.writable_before(6, 64).test(r));
+  }
+  // The kernel itself reads it: it has waited, if only by counting groups.
+  const Code read = assemble({load, enc::mov(Gpr{10}, Gpr{8}), enc::nop(), enc::nop(), enc::exit()});
+  EXPECT_TRUE(Liveness(read).writable_before(3, 64).test(8));
+  EXPECT_FALSE(Liveness(read).writable_before(3, 64).test(9));   // the other half
+}
+
+TEST(Liveness, FixedLatenciesAndPredicatesLikewise) {
+  // 0 MOV R8   1 ISETP P1   2 @P0 BRA 6   3 @P1 MOV R10, R8   4 NOP   5 EXIT   6 NOP   7 EXIT
+  const Code code = assemble({enc::mov_imm(Gpr{8}, 1), enc::isetp_imm(Pred{1}, enc::Compare::lt, false, Gpr{5}, 7),
+                              enc::with_guard(enc::bra(0x20, 0x60), Pred{0}), enc::with_guard(enc::mov(Gpr{10}, Gpr{8}), Pred{1}), enc::nop(),
+                              enc::exit(), enc::nop(), enc::exit()});
+  const Liveness live(code);
+  EXPECT_FALSE(live.before(6).gpr.test(8));
+  EXPECT_FALSE(live.writable_before(6, 64).test(8));
+  EXPECT_EQ(live.before(6).pred & 2, 0);
+  EXPECT_EQ(live.writable_predicates_before(6) & 2, 0);
+  EXPECT_TRUE(live.writable_before(5, 64).test(8));   // read: it had arrived
+  EXPECT_EQ(live.writable_predicates_before(5) & 2, 2);
+}
+
+// Vendor code reads the result of the first LDS once it has waited for the second; others would come at any time.
+TEST(Liveness, ResultsWithoutAScoreboard) {
+  const auto lds = [](uint8_t r, uint8_t barrier) {
+    sass::RawInst w{0x0000000010007984 | uint64_t{r} << 16, 0x000fe80000000800};   // LDS Rr, [R16]
+    return loads(w, barrier);
+  };
+  const Code code = assemble({lds(8, 7), lds(10, 1), enc::nop(), with(enc::nop(), 7, 1 << 1), enc::nop(), enc::exit()});
+  const Liveness live(code);
+  EXPECT_FALSE(live.writable_before(3, 64).test(8));
+  EXPECT_TRUE(live.writable_before(4, 64).test(8));
+  const Code alone = assemble({lds(8, 7), with(enc::nop(), 7, 0x3f), enc::nop(), enc::exit()});
+  EXPECT_FALSE(Liveness(alone).writable_after_wait(2, 64, 0x3f).test(8));
+  const Code other = assemble({enc::ldg(Gpr{8}, enc::VectorAddress{Gpr{4}}, enc::Size::b32), lds(10, 1), with(enc::nop(), 7, 0x3f), enc::nop(),
+                               enc::exit()});
+  EXPECT_FALSE(Liveness(other).writable_before(3, 64).test(8));
+}
+
+// LDC R1 of kernels without a stack.
+TEST(Code, NoConstantIsLoadedWithoutAScoreboard) {
+  size_t given = 0;
+  for (const test::Kernel& k : test::fixture_kernels("sm_90")) {
+    const auto image = cubin::Image::parse(k.cubin);
+    const auto info = cubin::kernel_info(*image, k.name);
+    const auto code = read_code(*image, *info);
+    if (!code) continue;
+    const Bytes& text = image->sections()[info->text_section].data;
+    for (InstIndex i = 0; i < code->insts.size(); ++i) {
+      if (!code->reachable[i] || code->insts[i].fx.mnemonic != "LDC") continue;
+      const sass::Control now = sass::get_control(code->insts[i].raw);
+      const sass::Control before = sass::get_control(*read_at<sass::RawInst>(text, code->pc(i), "word"));
+      EXPECT_LT(now.write_barrier, 6) << where(*code, i);
+      if (before.write_barrier == now.write_barrier) continue;
+      ++given;
+      EXPECT_GE(now.stall, 2) << where(*code, i);
+      // Nobody counts groups on it, and the next instruction does not wait for it at once.
+      for (InstIndex j = 0; j < code->insts.size(); ++j)
+        EXPECT_FALSE(code->reachable[j] && code->insts[j].fx.uses_scoreboard_count && code->insts[j].fx.depbar_scoreboard == now.write_barrier)
+            << where(*code, j);
+    }
+  }
+  EXPECT_GE(given, 10u);
+}
+
 TEST(Liveness, UntouchedUniformRegisters) {
   const Code code = assemble({enc::stg(enc::UniformAddress{enc::Ureg{6}}, Gpr{2}, enc::Size::b32), enc::exit()});
   const sass::RegSet free = Liveness(code).untouched_uniform();
