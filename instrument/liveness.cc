@@ -32,7 +32,6 @@ LiveSet transfer(const Effects& fx, const LiveSet& after) {
   return before;
 }
 
-
 std::vector<std::vector<InstIndex>> predecessors(const Code& code) {
   std::vector<std::vector<InstIndex>> preds(code.insts.size());
   for (InstIndex i = 0; i < code.insts.size(); ++i)
@@ -171,8 +170,8 @@ void Liveness::pass_results(const CodeInst& inst, Pending& pending) {
 
 void Liveness::find_pending(const Code& code) {
   const size_t n = code.insts.size();
-  pending_.reserve(n);
-  pending_pred_.assign(n, 0);
+  taken_.reserve(n);
+  taken_pred_.assign(n, 0);
   outstanding_.assign(n, 0);
   struct State {
     Pending pending;
@@ -268,46 +267,52 @@ void Liveness::find_pending(const Code& code) {
   }
   for (InstIndex i = 0; i < n; ++i) {
     const Pending& p = in[i].pending;
-    for (const sass::PredSet set : p.predicates) pending_pred_[i] |= set;
+    for (const sass::PredSet set : p.predicates) taken_pred_[i] |= set;
     for (unsigned k = 0; k < 7; ++k)
-      if (p.predicate_latency[k] > 0) pending_pred_[i] |= static_cast<sass::PredSet>(1u << k);
+      if (p.predicate_latency[k] > 0) taken_pred_[i] |= static_cast<sass::PredSet>(1u << k);
     outstanding_[i] = in[i].outstanding;
-    pending_.push_back(in[i].pending);
+    taken_.push_back(taken(p));
   }
 }
 
-sass::RegSet Liveness::waiting(const Pending& p, uint8_t scoreboards) {
-  RegSet set;
-  for (unsigned sb = 0; sb < p.scoreboard.size(); ++sb)
-    if ((scoreboards >> sb & 1) == 0) set |= p.scoreboard[sb] | p.results[sb];
-  for (const RegSet& queue : p.queue) set |= queue;
-  for (const RegSet& untold : p.untold) set |= untold;
+Liveness::Taken Liveness::taken(const Pending& p) {
+  Taken t;
+  for (const RegSet& queue : p.queue) t.otherwise |= queue;
+  for (const RegSet& untold : p.untold) t.otherwise |= untold;
   for (unsigned r = 0; r < 255; ++r)
-    if (p.cycles[r] > 0 || p.latency[r] > 0) set.set(r);
-  return set;
+    if (p.cycles[r] > 0 || p.latency[r] > 0) t.otherwise.set(r);
+  t.all = t.otherwise;
+  for (unsigned sb = 0; sb < 6; ++sb) {
+    t.scoreboard[sb] = p.scoreboard[sb] | p.results[sb];
+    t.all |= t.scoreboard[sb];
+  }
+  return t;
 }
 
 sass::RegSet Liveness::writable_between(InstIndex from, InstIndex to, uint32_t limit) const {
-  sass::RegSet all = writable_before(from, limit);
-  for (InstIndex i = from + 1; i <= to; ++i) all &= writable_before(i, limit);
-  return all;
+  sass::RegSet writable = writable_before(from, limit);
+  for (InstIndex i = from + 1; i <= to; ++i) writable &= writable_before(i, limit);
+  return writable;
 }
 
-sass::RegSet Liveness::writable_before(InstIndex i, uint32_t limit) const { return writable(i, limit, 0); }
+sass::RegSet Liveness::writable_before(InstIndex i, uint32_t limit) const { return writable(i, limit, taken_[i].all); }
 
 sass::RegSet Liveness::writable_after_wait(InstIndex i, uint32_t limit, uint8_t scoreboards) const {
-  return writable(i, limit, scoreboards);
+  RegSet others = taken_[i].otherwise;
+  for (unsigned sb = 0; sb < 6; ++sb)
+    if ((scoreboards >> sb & 1) == 0) others |= taken_[i].scoreboard[sb];
+  return writable(i, limit, others);
 }
 
-sass::RegSet Liveness::writable(InstIndex i, uint32_t limit, uint8_t scoreboards) const {
-  RegSet r = ~(live_in_[i].gpr | waiting(pending_[i], scoreboards) | poisoned_);
+sass::RegSet Liveness::writable(InstIndex i, uint32_t limit, const RegSet& taken) const {
+  RegSet r = ~(live_in_[i].gpr | taken | poisoned_);
   const uint32_t held = held_[i] < 256 ? held_[i] - std::min(held_[i], reserved_registers) : 256;
   for (uint32_t reg = std::min(limit, held); reg < 256; ++reg) r.reset(reg);
   return r;
 }
 
 sass::PredSet Liveness::writable_predicates_before(InstIndex i) const {
-  return static_cast<sass::PredSet>(~(live_in_[i].pred | pending_pred_[i] | poisoned_pred_) & 0x7f);
+  return static_cast<sass::PredSet>(~(live_in_[i].pred | taken_pred_[i] | poisoned_pred_) & 0x7f);
 }
 
 sass::RegSet Liveness::untouched_uniform() const { return ~mentioned_ur_; }

@@ -60,8 +60,12 @@ class Liveness {
   uint8_t outstanding_before(InstIndex i) const { return outstanding_[i]; }
 
  private:
-  // Registers that are not free when they are dead: by the scoreboard whose wait ends it, by queue for instructions without a
-  // scoreboard, and by the cycles that it takes at most.
+  // Registers that are not free when they are dead: by the scoreboard whose wait ends it, and those that no wait of a probe's ends.
+  struct Taken {
+    std::array<sass::RegSet, 6> scoreboard;
+    sass::RegSet otherwise, all;
+  };
+  // The same while it is found, with the queue for instructions without a scoreboard, and the cycles that it takes at most.
   struct Pending {
     std::array<sass::RegSet, 6> scoreboard;   // late reads
     std::array<sass::RegSet, 2> queue;        // likewise: lsu, xu
@@ -73,17 +77,16 @@ class Liveness {
     std::array<uint8_t, 7> predicate_latency{};
   };
   static void pass_results(const CodeInst& inst, Pending& pending);
-  static sass::RegSet waiting(const Pending& pending, uint8_t scoreboards);   // all of it, once these have been waited for
+  static Taken taken(const Pending& pending);
   void find_live(const Code& code);
   void find_pending(const Code& code);
-  std::vector<uint8_t> find_untold(const Code& code) const;
   void find_held(const Code& code);
 
-  sass::RegSet writable(InstIndex i, uint32_t limit, uint8_t scoreboards) const;
+  sass::RegSet writable(InstIndex i, uint32_t limit, const sass::RegSet& taken) const;
 
   std::vector<LiveSet> live_in_;
-  std::vector<Pending> pending_;        // before each instruction
-  std::vector<sass::PredSet> pending_pred_;
+  std::vector<Taken> taken_;            // before each instruction
+  std::vector<sass::PredSet> taken_pred_;
   std::vector<uint8_t> outstanding_;
   std::vector<uint32_t> held_;          // registers a thread, the reserved ones among them
   sass::RegSet poisoned_, mentioned_ur_;
