@@ -3,7 +3,8 @@
 
 Rows: room -> rooms it may include, and system headers it may use beyond the standard library. A room may always include
 itself. `impl` headers are allowed in .cc files only. Also: only the rooms of ENVIRONMENT read environment variables, so that
-what the others compute follows from their arguments; and no loop runs over what is inside a Result that ends before it. Exit status 1 with one line a violation."""
+what the others compute follows from their arguments; and no loop runs over what is inside a Result that ends before it. Exit
+status 1 with one line a violation."""
 import pathlib
 import re
 import sys
