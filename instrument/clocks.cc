@@ -5,13 +5,17 @@ namespace {
 
 constexpr unsigned most_queued = 4;   // between two clocks
 
-bool goes_through_queue(const sass::Effects& fx) {
-  switch (fx.kind) {
+// Its result, or that its operands were read, comes by scoreboard: nothing in front of it has to be over. Fences are no such thing.
+bool goes_through_queue(const CodeInst& inst) {
+  const sass::Control c = sass::get_control(inst.raw);
+  const bool tells = c.write_barrier != sass::Control::no_barrier || c.read_barrier != sass::Control::no_barrier;
+  switch (inst.fx.kind) {
     case sass::MemKind::load:
     case sass::MemKind::store:
     case sass::MemKind::atomic:
     case sass::MemKind::reduction: return true;
-    default: return fx.late_queue == sass::LateQueue::xu || fx.late_queue == sass::LateQueue::lsu;
+    case sass::MemKind::none: return tells;
+    default: return false;
   }
 }
 
@@ -26,7 +30,7 @@ Pace pace_of(const CodeInst& inst) {
   if (fx.async_registers) return Pace::waits;
   if (on_tensor_cores(fx)) return Pace::queued;
   if (fx.fixed_latency) return Pace::fixed;
-  return goes_through_queue(fx) ? Pace::queued : Pace::waits;
+  return goes_through_queue(inst) ? Pace::queued : Pace::waits;
 }
 
 std::vector<bool> clock_places(const Code& code, const ProbeBlock& block, unsigned most_cycles) {

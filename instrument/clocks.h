@@ -11,7 +11,7 @@ namespace xtrace::instrument {
 // When the instruction behind one may issue.
 enum class Pace : uint8_t {
   fixed,    // when its stall count is over
-  queued,   // the same, unless a queue or pipe is full that several instructions go through: memory, MUFU, tensor cores [guess]
+  queued,   // the same, unless a queue or pipe is full that several instructions go through: memory, MUFU, special registers, tensor cores [guess]
   waits,    // when the stall count is over, but itself it waits for scoreboards or for other lanes and warps first
 };
 Pace pace_of(const CodeInst& inst);

@@ -322,6 +322,24 @@ Registers eight_from(Gpr first) {
   for (size_t k = 0; k < r.size(); ++k) r[k] = {static_cast<uint8_t>(first.index + k)};
   return r;
 }
+// It stores, or uses what the prologue sets: a uniform register, a predicate of lane groups.
+bool needs_prologue(const sass::Arch& arch, const sass::RawInst& w) {
+  const sass::Effects fx = sass::effects(arch, enc::for_arch(arch, w), 0);
+  return fx.kind != sass::MemKind::none || fx.use.ur.any() || fx.def.ur.any() || fx.use.pred != 0;
+}
+
+// Registers of what probes have put up to and in front of instruction `last`.
+sass::RegSet registers_up_to(const sass::Arch& arch, const Insertions& insertions, InstIndex last) {
+  sass::RegSet taken;
+  for (InstIndex i = 0; i <= last; ++i)
+    for (const Sequence* seq : {&insertions.before[i], &insertions.after[i]})
+      for (const sass::RawInst& w : *seq) {
+        const sass::Effects fx = sass::effects(arch, enc::for_arch(arch, w), 0);
+        taken |= fx.use.gpr | fx.def.gpr;
+      }
+  return taken;
+}
+
 Registers registers_of(const Holder& a, const Holder& b) {
   return {a.r(0), a.r(1), a.r(2), a.r(3), b.r(0), b.r(1), b.r(2), b.r(3)};
 }
@@ -350,11 +368,15 @@ Shadows find_shadows(const Code& code, const ProbeBlock& block, InstIndex from, 
   return found;
 }
 
-std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions) {
+std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions, bool reads_clocks) {
   if (!blocks.runs_once(0)) return std::nullopt;
   const ProbeBlock& entry = blocks.blocks[0];
-  InstIndex clear = 0;   // no probe in front of it
-  while (clear < entry.last() && insertions.before[clear].empty() && insertions.after[clear].empty()) ++clear;
+  InstIndex clear = 0;   // no probe in front of it that needs the prologue
+  const auto needs_it = [&](const Sequence& seq) {
+    if (!reads_clocks) return !seq.empty();
+    return std::any_of(seq.begin(), seq.end(), [&](const sass::RawInst& w) { return needs_prologue(*code.arch, w); });
+  };
+  while (clear < entry.last() && !needs_it(insertions.before[clear]) && !needs_it(insertions.after[clear])) ++clear;
   if (clear == 0) return std::nullopt;
   const Shadows shadows = find_shadows(code, entry, 1, clear);
   if (shadows.memory) return shadows.memory;
@@ -367,6 +389,10 @@ bool has_light_prologue(const Plan& plan, const wire::SlotLayout& layout) {
   if (plan.probe == ProbeKind::count || layout.wraps || layout.table != 0) return false;
   const uint64_t end = layout.slots + uint64_t{layout.warps} * layout.slot_bytes - 1;
   return layout.slots >> 32 == end >> 32;   // one high word for all
+}
+
+bool may_read_clocks_early(const Plan& plan, const wire::SlotLayout& layout, const Blocks& blocks) {
+  return plan.probe == ProbeKind::inst && plan.clock_gap != 0 && has_light_prologue(plan, layout) && blocks.runs_once(0);
 }
 
 uint32_t warps_per_cta(const LaunchShape& shape) { return static_cast<uint32_t>((shape.block.count() + 31) / 32); }
@@ -393,11 +419,13 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
     return out;
   }
   // Under `pair` the kernel's own waits are what is measured: nothing stands in their shadow.
-  const auto at = plan.probe == ProbeKind::pair ? std::nullopt : first_wait(code, blocks, insertions);
+  const auto at = plan.probe == ProbeKind::pair ? std::nullopt
+                                                   : first_wait(code, blocks, insertions, may_read_clocks_early(plan, layout, blocks));
   if (at) {
     using Shape = Holder::Shape;
-    const auto a = scratch.try_holder(0, *at, {Shape::quad}, std::nullopt);
-    const auto b = a ? scratch.try_holder(0, *at, {Shape::quad}, a) : std::nullopt;
+    const sass::RegSet taken = registers_up_to(*code.arch, insertions, *at);
+    const auto a = scratch.try_holder(0, *at, {Shape::quad}, std::nullopt, taken);
+    const auto b = a ? scratch.try_holder(0, *at, {Shape::quad}, a, taken) : std::nullopt;
     if (b && b->reg[0] != a->reg[0]) {
       split(*at, *a, *b);
       return out;

@@ -44,8 +44,10 @@ Shadows find_shadows(const Code& code, const ProbeBlock& block, InstIndex from, 
 
 // Where the rest of a light prologue can stand: where the kernel first waits, in the entry block, for memory if it does;
 // our loads are under way beside its own until then. Nothing when the entry is jumped to, or when a probe stands in front
-// of the first wait.
-std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions);
+// of the first wait; with `reads_clocks` one that stores, or uses what the prologue sets.
+std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions, bool reads_clocks = false);
+// Probes in the entry block may read clocks before the rest of the prologue (inst with implied clocks).
+bool may_read_clocks_early(const Plan& plan, const wire::SlotLayout& layout, const Blocks& blocks);
 
 // Registers that a probe holds for the whole kernel.
 struct LaneRegisters {

@@ -81,7 +81,7 @@ class PlainInst {
  public:
   PlainInst(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)
       : c_(c), block_(c.blocks.blocks[number]), number_(number), full_(c.full(number)),
-        lanes_(full_ ? c.scratch.lane_groups() : std::nullopt), previous_(previous), clock_at_(block_.count) {
+        lanes_(full_ && !early(c, number) ? c.scratch.lane_groups() : std::nullopt), previous_(previous), clock_at_(block_.count) {
     const bool some = !c.scope.places.empty() || c.scope.sites.one_in > 1;
     sparse_ = !some && c.plan.clock_gap != 0;
     wanted_ = clock_places(c.code, block_, sparse_ ? c.plan.clock_gap : 0);
@@ -95,8 +95,10 @@ class PlainInst {
   }
 
   bool run() {
-    if (!find_plan()) return false;
-    for (const Piece& p : pieces_) write(p);
+    if (find_plan())
+      for (const Piece& p : pieces_) write(p);
+    else if (!head_alone())
+      return false;
     const InstIndex last = block_.last();
     bump_address(c_, c_.out.before[last], bytes_, stall_cycles(c_.code, last, last + 1) + least_head_cycles);
     wire::Block& b = c_.map.blocks[number_];
@@ -105,11 +107,14 @@ class PlainInst {
     b.clocks = block_.count;
     b.clock_at = std::move(clock_at_);
     b.grouped = std::any_of(pieces_.begin(), pieces_.end(), [](const Piece& p) { return p.groups > 1; });
-    previous_ = pieces_.back().data;
+    if (!pieces_.empty()) previous_ = pieces_.back().data;
     return true;
   }
 
  private:
+  // The entry block's clocks do without lane groups, which the prologue sets: so its rest can stand where the kernel first waits.
+  static bool early(const ProbeContext& c, uint32_t number) { return number == 0 && may_read_clocks_early(c.plan, c.layout, c.blocks); }
+
   // --- what comes when, in which registers
 
   // The words that every record has, its first clock read at `begin`.
@@ -178,6 +183,29 @@ class PlainInst {
     wanted_ = std::move(best_wanted);
     bytes_ = best_bytes;
     return true;
+  }
+
+  // Where no register is free at all: the block number with a clock, and the mask, by one that is once a scoreboard has been waited
+  // for which the kernel waits for later. In place of occupancy.
+  bool head_alone() {
+    if (!sparse_ || c_.layout.index_bits == 0) return false;
+    pieces_.clear();
+    for (uint32_t k = 0; k < block_.count; ++k) {
+      const InstIndex at = block_.first + k;
+      const auto h = c_.scratch.after_wait(at, full_ ? Shape::single : Shape::pair, previous_);
+      if (!h) continue;
+      Sequence& seq = c_.out.before[at];
+      put(seq, enc::cs2r32(h->r(0), enc::sr_clock_lo), {.stall = clock_to_vector(*c_.code.arch), .wait_mask = h->wait_mask});
+      shift_head(h->r(0), at);
+      if (!full_) put(seq, enc::vote_any_active(h->r(1)));
+      put_pause(seq, vector_to_memory - 1);
+      store_words(c_, seq, *h, full_ ? 1 : 2, 0);
+      place(k, 0, wire::ClockPlace::in_head);
+      bytes_ = wire::chunk_bytes;
+      previous_ = *h;
+      return true;
+    }
+    return false;
   }
 
   bool plan(unsigned& missing) {
@@ -361,7 +389,46 @@ class PlainInst {
         merge_group = group;
       }
     }
-    finish(p, merge_reg, merge_group);
+    if (sparse_ && p.groups == 1)
+      finish_early(p, merge_reg, odd_at);
+    else
+      finish(p, merge_reg, merge_group);
+  }
+
+  // The first place at or behind `from` with `cycles` between, and what lacks at `limit`: as settled(), and nothing waits yet.
+  struct Place {
+    InstIndex at;
+    unsigned lacking;
+  };
+  Place ready(InstIndex from, unsigned cycles, InstIndex limit) const {
+    unsigned passed = 1;
+    InstIndex at = from;
+    while (at < limit && passed < cycles) passed += sass::get_control(c_.code.insts[at++].raw).stall;
+    return {at, passed < cycles ? cycles - passed : 0};
+  }
+
+  // As finish(), without lane groups, where clocks are far apart: head and halves need not wait for the last clock.
+  void finish_early(const Piece& p, unsigned merge_reg, InstIndex odd_at) {
+    const unsigned settles = clock_to_vector(*c_.code.arch);
+    std::optional<Place> head, halves;
+    if (p.shifts_head()) head = ready(block_.first + p.words[0].low, settles, p.store);
+    if (merge_reg != none) halves = ready(odd_at, settles, p.store);
+    const unsigned lacking = std::max(head ? head->lacking : 0, halves ? halves->lacking : 0);
+    put_pause(c_.out.before[p.store], lacking);
+    if (head) shift_head(p.data.r(0), head->at);
+    if (halves) merge(p, merge_reg, 0, halves->at);
+    const InstIndex made = std::max({p.first, head ? head->at : p.first, halves ? halves->at : p.first});
+    const Place words = ready(made, vector_to_memory, p.store), clock = ready(p.last, vector_to_memory, p.store);
+    const InstIndex at = std::max(words.at, clock.at);
+    // What was made at the store's own place was made behind the pause.
+    put_pause(c_.out.before[at], std::max(words.at == at ? words.lacking : 0, clock.at == at && clock.lacking > lacking ? clock.lacking - lacking : 0));
+    put_store(p, at);
+  }
+
+  void put_store(const Piece& p, InstIndex at) {
+    sass::RawInst store = with_record_policy(enc::stg({c_.scratch.uniform().address, p.offset, static_cast<int32_t>(p.at)},
+                                                      p.data.r(0), size_of(p.registers)));
+    put(c_.out.before[at], store, {.stall = scoreboard_visible, .read_barrier = p.data.scoreboard});
   }
 
   // What is left once the last clock is read, each step as soon as its operands have arrived: halves together, clock and
@@ -383,10 +450,7 @@ class PlainInst {
       if (shifts_head) shift_head(p.data.r(0), at);
       if (merge_reg != none) merge(p, merge_reg, merge_group, at);
     }
-    at = settled(c_, at, vector_to_memory, p.store);
-    sass::RawInst store = with_record_policy(enc::stg({c_.scratch.uniform().address, p.offset, static_cast<int32_t>(p.at)},
-                                                      p.data.r(0), size_of(p.registers)));
-    put(c_.out.before[at], store, {.stall = scoreboard_visible, .read_barrier = p.data.scoreboard});
+    put_store(p, settled(c_, at, vector_to_memory, p.store));
   }
 
   ProbeContext& c_;

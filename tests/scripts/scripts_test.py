@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "gpu"), str(ROOT / "tools" / "bench")]
 import checks  # noqa: E402
 import h200  # noqa: E402
+import implied_clocks  # noqa: E402
 import ncu_counts  # noqa: E402
 import pc_sampling  # noqa: E402
 import report  # noqa: E402
@@ -311,6 +312,25 @@ class Bench(unittest.TestCase):
         row = h200.configuration(config(timing={"measured": False, "ratio": 0}))
         self.assertIsNone(row["ratio"])
         self.assertEqual(row["registers"], {"before": 10, "after": 12})
+
+
+
+class ImpliedClocks(unittest.TestCase):
+    @staticmethod
+    def rows(*offsets, clocks=("read", "implied", "read", "none", "read")):
+        return [{"pc": 16 * k, "block": 0, "warps": 1, "clock": clock, "offset_mean_cycles": offset}
+                for k, (offset, clock) in enumerate(zip(offsets, clocks))]
+
+    def test_parts_of_the_way(self):
+        dense = self.rows(0, 10, 20, 60, 80, clocks=["read"] * 5)   # half of the way, two thirds
+        self.assertEqual(implied_clocks.differences(self.rows(0, 5, 10, 30, 40), dense), [0, 0])
+        for other in (dense, dense[::-1]):
+            self.assertEqual([round(d, 9) for d in implied_clocks.differences(self.rows(0, 8, 10, 10, 40), other)], [3, 20])
+
+    def test_nothing_on_the_way(self):
+        dense = self.rows(0, 10, 20, 60, 80, clocks=["read"] * 5)
+        self.assertEqual(implied_clocks.differences(dense, dense), [])
+        self.assertEqual(implied_clocks.differences(self.rows(None, None, None, None, None), dense), [])
 
 
 if __name__ == "__main__":

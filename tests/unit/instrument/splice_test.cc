@@ -183,6 +183,27 @@ TEST(Splice, PlainSlots) {
   EXPECT_GE(in_head, 13u);
 }
 
+// Under inst with implied clocks the prologue's second half stands where the kernel first waits, though a clock is read before.
+TEST(Splice, ClocksAreReadInFrontOfTheRestOfThePrologue) {
+  size_t spread = 0;
+  for (const Kernel& k : fixture_kernels("sm_90")) {
+    const auto splicer = Splicer::create(k.cubin, k.name, small_shape());
+    if (!splicer) continue;
+    wire::SlotLayout layout = some_layout(small_shape(), false, false);
+    layout.index_bits = splicer->index_bits();
+    Plan plan = plan_of(ProbeKind::inst);
+    plan.full_blocks.assign(splicer->blocks().size(), true);
+    const auto all = splicer->splice(plan, layout);
+    plan.clock_gap = usual_clock_gap;
+    const auto some = splicer->splice(plan, layout);
+    if (!all || !some) continue;
+    EXPECT_LE(some->claims.prologue_words, all->claims.prologue_words) << k.name;
+    const bool head_first = some->map.blocks[0].has_clock(0) && !some->map.blocks[0].grouped;
+    spread += head_first && some->claims.prologue_words < all->claims.prologue_words;
+  }
+  EXPECT_GE(spread, 10u);
+}
+
 // The record of a block in which lanes may end stands in it, whatever follows.
 TEST(Splice, RecordsAreStoredBeforeLanesEnd) {
   size_t ends = 0;

@@ -123,6 +123,8 @@ TEST_F(TwoWays, AreToldApart) {
   left_out = splicer->polling();
   EXPECT_EQ(std::count(left_out.begin(), left_out.end(), true), 1);
   trace(ProbeKind::block, trace::TraceKind::block, Records::brief);
+  clock_gap = instrument::usual_clock_gap;
+  trace(ProbeKind::inst, trace::TraceKind::inst, Records::brief);
 }
 
 }  // namespace
