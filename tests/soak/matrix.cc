@@ -142,6 +142,7 @@ class Matrix {
     // Loops that wait for others leave no records, in the short forms of the others.
     Plan without = plan;
     without.without_polls = without.brief = true;
+    if (without.probe == ProbeKind::inst) without.clock_gap = instrument::usual_clock_gap;
     return note(c, run_plan(r, splicer, without), 2);
   }
 

@@ -185,6 +185,7 @@ class Run {
     }
     const bool wraps = (p_.wraps || (varies && !p_.without_polls)) && !form.lines;
     instrument::Plan p = plan(p_.probe);
+    p.clock_gap = p_.clock_gap;
     if (p_.probe == ProbeKind::pair) p.pair_sites = {OrigPc{p_.pair_pc}};
     const bool brief = p_.brief && !wraps && (p_.probe == ProbeKind::block || p_.probe == ProbeKind::inst);
     if (brief) {
@@ -333,7 +334,7 @@ std::string Plan::text() const {
     for (const auto& r : *ranges) s += fmt::format(" {}:{}-{}", name, r.first, r.last);
   if (pair_pc != ~0u) s += fmt::format(" at {:#x}", pair_pc);
   return s + (some_places ? " some places" : "") + (wraps ? " wrapping" : "") + (brief ? " brief" : "") + (table ? " table" : "") +
-         (without_polls ? " without polls" : "");
+         (without_polls ? " without polls" : "") + (clock_gap != 0 ? fmt::format(" clocks:{}", clock_gap) : "");
 }
 
 Status run_plan(Recording& recording, const instrument::Splicer& splicer, const Plan& plan) { return Run(recording, splicer, plan).run(); }

@@ -68,6 +68,7 @@ struct PlanRow {
   const char* name;
   instrument::ProbeKind probe;
   bool wraps, brief, full;
+  uint32_t clock_gap = 0;
 };
 constexpr PlanRow plan_rows[] = {
     {"block", instrument::ProbeKind::block, true, false, false},
@@ -76,6 +77,8 @@ constexpr PlanRow plan_rows[] = {
     {"block-short-full", instrument::ProbeKind::block, false, true, true},
     {"inst-packed", instrument::ProbeKind::inst, false, true, false},
     {"inst-packed-full", instrument::ProbeKind::inst, false, true, true},
+    {"inst-implied", instrument::ProbeKind::inst, false, true, false, instrument::usual_clock_gap},
+    {"inst-implied-full", instrument::ProbeKind::inst, false, true, true, instrument::usual_clock_gap},
     {"pair", instrument::ProbeKind::pair, false, false, true},
     {"count", instrument::ProbeKind::count, true, false, false},
     {"mem", instrument::ProbeKind::mem, false, false, false},
@@ -89,6 +92,7 @@ std::pair<instrument::Plan, wire::SlotLayout> plan_of(const PlanRow& row, const 
                                                       const instrument::LaunchShape& shape) {
   instrument::Plan plan;
   plan.probe = row.probe;
+  plan.clock_gap = row.clock_gap;
   if (row.full) {
     plan.full_blocks.assign(splicer.blocks().size(), true);
     plan.executions.assign(splicer.blocks().size(), 8);
