@@ -73,8 +73,8 @@ struct Piece {
   }
 };
 
-// How clocks go into words: in halves where they can, in halves but for the word behind a whole one in a register of its own four
-// (see shape()), whole.
+// How clocks go into words: two halves to each; the same, but the second of four words whole where the first is, as they share a
+// register then (see shape()); each whole.
 enum class Fill : uint8_t { halves, halves_behind_whole, whole };
 
 class PlainInst {
