@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <deque>
+#include <set>
 
 #include "instrument/code.h"
 #include "instrument/sass/access.h"
@@ -207,8 +208,9 @@ class Step {
       case enc::sr_tid_z: return of(terms_.thread(static_cast<unsigned>(sr - enc::sr_tid_x)));
       case enc::sr_ctaid_x:
       case enc::sr_ctaid_y:
-      case enc::sr_ctaid_z:
-      case enc::sr_cga_ctaid: return of(terms_.uniform());
+      case enc::sr_ctaid_z: return of(terms_.uniform());
+      // Without clusters it is 0 [measured H200: 100,000 CTAs, grids of three dimensions].
+      case enc::sr_cga_ctaid: return launch_.cluster.count() <= 1 ? known(0) : of(terms_.uniform());
       default: return unknown;
     }
   }
@@ -390,10 +392,11 @@ class Flow {
       if (!code.reachable[i]) continue;
       const auto next = code.successors(i);
       for (InstIndex n : next) {
-        entries_[n] += next.size() == 1 && n == i + 1 ? 1 : 2;
+        entries_[n] += next.size() == 1 && n == i + 1 && code.insts[i].fx.flow == sass::Flow::next ? 1 : 2;
         if (!is_whole(i) || !is_whole(n)) whole_join_[n] = false;
       }
     }
+    find_calls();
   }
 
   // A value that turns out to be one of several at a whole join is that from the beginning in the next round: else what was
@@ -401,6 +404,7 @@ class Flow {
   Found run() {
     for (auto known = joins_;; known = joins_) {
       at_.clear();
+      returned_.clear();
       found_ = {};
       pass();
       if (joins_ == known) return std::move(found_);
@@ -408,6 +412,49 @@ class Flow {
   }
 
  private:
+  void find_calls() {
+    const std::vector<Function>& functions = code_.functions;
+    std::vector<sass::RegEffects> written(functions.size());
+    std::vector<std::vector<size_t>> callees(functions.size());
+    for (size_t f = 1; f < functions.size(); ++f) {
+      std::vector<bool> seen(code_.insts.size(), false);
+      std::vector<InstIndex> work{functions[f].entry};
+      const auto go = [&](InstIndex n) {
+        if (n < seen.size() && !seen[n]) work.push_back(n);
+      };
+      while (!work.empty()) {
+        const InstIndex i = work.back();
+        work.pop_back();
+        if (seen[i]) continue;
+        seen[i] = true;
+        const sass::Effects& fx = code_.insts[i].fx;
+        add(written[f], fx.def);
+        if (fx.flow == sass::Flow::call_relative) {
+          for (size_t g = 1; g < functions.size(); ++g)
+            if (contains(functions[g].calls_to_it, i)) callees[f].push_back(g);
+          go(i + 1);
+        } else if (contains(functions[f].rets, i)) {
+          if (fx.falls_through) go(i + 1);
+        } else {
+          for (InstIndex n : code_.successors(i)) go(n);
+        }
+      }
+    }
+    for (size_t round = 0; round < functions.size(); ++round)   // who calls whom is at most so deep
+      for (size_t f = 1; f < functions.size(); ++f)
+        for (size_t g : callees[f]) add(written[f], written[g]);
+    for (size_t f = 1; f < functions.size(); ++f) {
+      for (InstIndex i : functions[f].calls_to_it) add(calls_[i], written[f]);
+      for (InstIndex i : functions[f].rets) add(returns_[i], written[f]);
+    }
+  }
+  static bool contains(const std::vector<InstIndex>& all, InstIndex i) { return std::find(all.begin(), all.end(), i) != all.end(); }
+  static void add(sass::RegEffects& to, const sass::RegEffects& more) {
+    to.gpr |= more.gpr;
+    to.ur |= more.ur;
+    to.pred = static_cast<sass::PredSet>(to.pred | more.pred);
+  }
+
   // Behind i other lanes may go on.
   bool ends_block(InstIndex i) const {
     const std::vector<uint32_t>& b = launch_.block_of;
@@ -438,19 +485,45 @@ class Flow {
           i = next[0];
           continue;
         }
-        for (InstIndex n : next)
-          if (arrive(n, s) && std::find(work_.begin(), work_.end(), n) == work_.end()) work_.push_back(n);
+        leave(i, next, s);
         break;
       }
     }
   }
 
+  // A call brings to its return point what the callee leaves alone, and the callee what it has written: else what lanes have there
+  // would be that of every call.
+  void leave(InstIndex i, const std::vector<InstIndex>& next, const State& s) {
+    const auto push = [&](InstIndex n) {
+      if (std::find(work_.begin(), work_.end(), n) == work_.end()) work_.push_back(n);
+    };
+    const auto callee = calls_.find(i);
+    if (callee != calls_.end()) {
+      const sass::RegEffects& written = callee->second;
+      State kept = s;
+      for (Value& v : kept.gpr)
+        if (v.guard != guard_always && (written.pred >> (v.guard & 7) & 1) != 0) v = unknown;
+      if (arrive(i + 1, kept, ~written.gpr, ~written.ur) && returned_.contains(i + 1)) push(i + 1);
+    }
+    const auto returns = returns_.find(i);
+    for (InstIndex n : next) {
+      if (returns == returns_.end() || (code_.insts[i].fx.falls_through && n == i + 1)) {
+        if (arrive(n, s, ~sass::RegSet(), ~sass::RegSet())) push(n);
+        continue;
+      }
+      const sass::RegEffects& written = returns->second;
+      const bool first = returned_.insert(n).second;
+      if (arrive(n, s, written.gpr, written.ur) || first) push(n);
+    }
+  }
+
   // Whether the state at n has changed.
-  bool arrive(InstIndex n, const State& s) {
+  bool arrive(InstIndex n, const State& s, const sass::RegSet& gpr, const sass::RegSet& ur) {
     const auto [found, added] = at_.try_emplace(n);
     bool changed = added;
-    const auto merge = [&](auto& old, const auto& in, unsigned file) {
+    const auto merge = [&](auto& old, const auto& in, const auto& which, unsigned file) {
       for (size_t r = 0; r < in.size(); ++r) {
+        if (!which.test(r)) continue;
         Value v = meet(terms_, old[r], in[r], n, whole_join_[n]);
         const auto place = std::pair(n, static_cast<uint32_t>(file + r));
         if (const auto known = joins_.find(place); v.is_term() && known != joins_.end()) {
@@ -463,8 +536,8 @@ class Flow {
         old[r] = v;
       }
     };
-    merge(found->second.gpr, s.gpr, 0);
-    merge(found->second.ur, s.ur, static_cast<unsigned>(s.gpr.size()));
+    merge(found->second.gpr, s.gpr, gpr, 0);
+    merge(found->second.ur, s.ur, ur, static_cast<unsigned>(s.gpr.size()));
     return changed;
   }
 
@@ -497,7 +570,9 @@ class Flow {
   std::vector<uint32_t> entries_;
   std::vector<bool> whole_join_;   // all blocks that lead here are whole, and so is this one
   const InstIndex start_;
+  std::map<InstIndex, sass::RegEffects> calls_, returns_;   // by CALL, by RET: what the callee writes, and who it calls
   std::map<InstIndex, State> at_;
+  std::set<InstIndex> returned_;   // return points that have been come to by a RET
   std::map<std::pair<InstIndex, uint32_t>, Term> joins_;   // at instruction; register, or 256 and uniform register
   std::deque<InstIndex> work_;
   Found found_;

@@ -48,6 +48,7 @@ struct Strided {
 // What the code does not say by itself.
 struct LaunchFacts {
   Dim3 grid, block;            // CTAs; threads of a CTA
+  Dim3 cluster{0, 0, 0};       // CTAs of a cluster; 0, 0, 0: there are none
   std::vector<bool> whole{};   // by instruction, whether its block is (empty: nothing is known)
   std::vector<uint32_t> block_of{};   // by instruction, which lanes execute together from its first to its last (Blocks::block_of; empty: not known)
   Bytes params{};              // of the launch, from byte `params_at` of constant bank 0 on

@@ -27,7 +27,8 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, bool column) {
     const uint64_t registers = fx.access_bytes / sizeof(uint32_t);
     const bool by_lanes = sass::opcode13(w) == stg_uniform && get_bits(w, lane_field) != no_register;
     c.store_cycles = by_lanes && column ? 1 : 1 + registers;
-    c.stored_bytes = !by_lanes ? fx.access_bytes : column ? line_bytes : groups * fx.access_bytes;
+    // Under a guard: of the lanes that differ from the first, mostly none.
+    c.stored_bytes = !by_lanes ? fx.access_bytes : !column ? groups * fx.access_bytes : fx.guarded ? 0 : line_bytes;
   }
   return c;
 }

@@ -30,7 +30,7 @@ struct Layout {
 };
 
 LaunchFacts facts_of(const LaunchShape& shape, const cubin::KernelInfo& info, const Code& code, const Blocks& blocks) {
-  return {shape.grid, shape.block, {}, blocks.block_of, shape.params, info.param_base != 0 ? info.param_base : code.arch->bank0_params};
+  return {shape.grid, shape.block, shape.cluster, {}, blocks.block_of, shape.params, info.param_base != 0 ? info.param_base : code.arch->bank0_params};
 }
 
 wire::AddressMap describe(const Code& code, const Blocks& blocks) {
@@ -197,7 +197,7 @@ std::vector<AddressClaim> address_claims(const Code& code, const Blocks& blocks,
   for (const ProbeBlock& block : blocks.blocks) {
     const MemRecord record = mem_record(code, block, scope);
     for (const MemRecord::Column& column : record.columns)
-      claims.push_back({Kind::column, code.pc(column.at), column.reg, column.place, {}});
+      if (!column.spread) claims.push_back({Kind::column, code.pc(column.at), column.reg, column.place, {}});
     for (const MemRecord::Base& b : record.bases)
       claims.push_back({Kind::base, code.pc(b.at), b.reg, b.place, b.lanes});
     for (const MemRecord::Scalar& s : record.scalars)
@@ -402,7 +402,8 @@ Splicer Splicer::counted(std::vector<bool> full_blocks, std::span<const uint64_t
       const Scope scope{impl_->shape, places_, counted.lanes, *asked_, counted.whole, lines, sites_};
       const MemRecord record = mem_record(impl_->code, impl_->blocks.blocks[b], scope);
       (lines ? in_lines : in_chunks) += executions[b] * record.bytes;
-      columns += executions[b] * record.columns.size();
+      const auto stored = std::count_if(record.columns.begin(), record.columns.end(), [](const auto& c) { return !c.spread; });
+      columns += executions[b] * static_cast<uint64_t>(stored);
     }
   counted.lines = columns != 0 && static_cast<double>(in_lines) < dear * static_cast<double>(in_chunks);
   s.counted_ = std::make_shared<const Counted>(std::move(counted));

@@ -72,6 +72,7 @@ class Addresses {
   }
   void low(const ProbeBlock& block, InstIndex i, uint8_t reg, const wire::Access& w) {
     const uint32_t at = v_.copies[0].at[i];
+    if (w.numbers == w.none && w.base != w.none) return is_spread(block, i, reg, w) ? void() : fail(at, i, fmt::format("what R{} has more in each lane is not stored", reg));
     if (w.numbers == w.none) return check(block, i, Kind::column, reg);
     const auto lanes = lanes_.before(i, reg);
     if (!lanes || !are_numbers(claims_, lanes_, *lanes, w)) return fail(at, i, fmt::format("R{} is not proven to have these numbers", reg));
@@ -190,6 +191,43 @@ class Addresses {
                          field(k, to_uniform_field) == through;
       if (takes) v_.access_guard[k] = true;
       return takes;
+    }
+    return false;
+  }
+  // Whether the register goes out as the first lane has it, and what lanes have more, by all of them or by those that differ.
+  bool is_spread(const ProbeBlock& block, InstIndex i, uint8_t reg, const wire::Access& w) {
+    const uint32_t access = v_.copies[0].at[i];
+    for (uint32_t store = access; store-- > from_;) {
+      if (!is_store(store)) {
+        if (v_.effects[store].def.gpr.test(reg)) return false;
+        continue;
+      }
+      const auto first = static_cast<uint8_t>(field(store, b_field));
+      if (place_of(store, first) != w.base || v_.effects[store].guarded) continue;
+      uint32_t move = store;
+      while (move > from_ && v_.is_inserted(move - 1) && !v_.effects[move].def.gpr.test(first)) --move;
+      if (sass::opcode13(v_.words[move]) != mov_ur) return false;
+      uint32_t begin = move;
+      while (begin > from_ && v_.is_inserted(begin - 1)) --begin;
+      uint32_t take = move;
+      while (take > begin && sass::opcode13(v_.words[take]) != r2ur) --take;
+      if (!is_of_first(begin, move, reg, guard_always)) return false;
+      const auto differs = static_cast<uint8_t>(field(take, predicate_field));
+      for (uint32_t k = store + 1; k < access && v_.is_inserted(k); ++k) {
+        if (!is_store(k) || field(k, place_field) != w.low || field(k, a_field) == no_register || field(k, size_field) != size_32) continue;
+        const auto guard = static_cast<uint8_t>(field(k, guard_field));
+        if (guard != always && guard != differs) return false;
+        uint32_t made = k;
+        while (made > store && !v_.effects[made].def.gpr.test(static_cast<unsigned>(field(k, b_field)))) --made;
+        const bool less = sass::opcode13(v_.words[made]) == imad_imm && !v_.effects[made].guarded && field(made, a_field) == first &&
+                          field(made, imm_field) == ~uint32_t{0} && field(made, c_field) == reg;
+        if (!less) return false;
+        if (guard == differs) v_.access_guard[k] = true;
+        check_place(block, i, store, w.base);
+        check_place(block, i, k, w.low);
+        return true;
+      }
+      return false;
     }
     return false;
   }

@@ -46,8 +46,8 @@ class Record {
     const uint32_t of_base = a.base == Access::none || of == 0 ? 0 : number(static_cast<unsigned>(std::countr_zero(of)));
     for (; mask != 0; mask &= mask - 1) {
       const auto lane = static_cast<unsigned>(std::countr_zero(mask));
-      const uint64_t low = a.numbers == Access::none ? column(a.low, lane)
-                                                     : static_cast<uint32_t>(scalar(a.base)) + number(lane) - of_base;
+      const auto more = static_cast<uint32_t>(a.numbers == Access::none ? column(a.low, lane) : number(lane) - of_base);
+      const uint64_t low = static_cast<uint32_t>(scalar(a.base)) + more;
       const uint64_t sum = (column(a.high, lane) << 32) + low + base;
       out[lane] = low_only ? high | static_cast<uint32_t>(sum) : sum;
     }

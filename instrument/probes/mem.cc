@@ -4,7 +4,8 @@
 // register that serves several accesses of a block is stored once. High words of global addresses are left out where the
 // whole memory of the launch has one. A store of 32 words to one line is the cheapest there is for what differs from lane to
 // lane (docs/performance.md); a register that the code proves to be a base and a known number for each lane goes out as its base, one
-// word, and one that is known altogether not at all.
+// word, and one that is known altogether not at all. The stack pointer of a function that calls itself is proven to be nothing, but
+// lanes that are in it together mostly have the same: it goes out as the first lane has it, and of the lanes that differ by how much.
 #include <algorithm>
 #include <map>
 
@@ -93,6 +94,9 @@ class Layout {
         w.base = base(i, a.low, *lanes);
         w.base_of = whose(*lanes);
       }
+    } else if (a.low != a.none && spreads(a)) {
+      w.base = spread(i, a.low);
+      w.low = record_.bases[w.base].spread;
     } else if (a.low != a.none) {
       w.low = column(i, a.low);
     }
@@ -121,6 +125,11 @@ class Layout {
     return record_.full ? first_of_warp : first_active;
   }
 
+  bool spreads(const sass::Access& a) const {
+    constexpr uint8_t stack_pointer = 1;
+    return a.space == sass::MemSpace::local && a.low == stack_pointer && takes_first_ && !record_.full;
+  }
+
   // Where a register of the access at i is stored: behind it, while it is on its way, if it has its value until then. A store in
   // front of a load delays it.
   InstIndex behind(InstIndex i, uint8_t reg) const {
@@ -133,9 +142,19 @@ class Layout {
   // Numbers, until place() makes them bytes.
   uint32_t base(InstIndex i, uint8_t reg, const LaneBase& lanes) {
     for (uint32_t k = 0; k < record_.bases.size(); ++k)
-      if (current_base_[k] && record_.bases[k].reg == reg && record_.bases[k].lanes == lanes) return k;
+      if (current_base_[k] && record_.bases[k].reg == reg && record_.bases[k].spread == MemRecord::Base::alone && record_.bases[k].lanes == lanes) return k;
     record_.bases.push_back({reg, lanes, i, 0});
     current_base_.push_back(true);
+    return static_cast<uint32_t>(record_.bases.size() - 1);
+  }
+  uint32_t spread(InstIndex i, uint8_t reg) {
+    for (uint32_t k = 0; k < record_.bases.size(); ++k)
+      if (current_base_[k] && record_.bases[k].reg == reg && record_.bases[k].spread != MemRecord::Base::alone) return k;
+    record_.bases.push_back({reg, {}, i, 0});
+    current_base_.push_back(true);
+    record_.bases.back().spread = static_cast<uint32_t>(record_.columns.size());
+    record_.columns.push_back({reg, i, i, 0, true});
+    current_column_.push_back(false);
     return static_cast<uint32_t>(record_.bases.size() - 1);
   }
   uint32_t column(InstIndex i, uint8_t reg) {
@@ -161,7 +180,7 @@ class Layout {
     MemRecord::Base& b = record_.bases[base];
     MemRecord::Scalar& m = record_.scalars[mask];
     const bool same_lanes = b.lanes.guard == guard_always || b.lanes.guard == (m.index | (m.negated ? 8 : 0));
-    if (b.at != i || b.mask != b.alone || m.with_base || !same_lanes) return;
+    if (b.at != i || b.mask != b.alone || b.spread != b.alone || m.with_base || !same_lanes) return;
     b.mask = mask;
     m.with_base = true;
     m.at = i;
@@ -233,7 +252,7 @@ class Writer {
     if (record.full) XT_TRY_STATUS(insert_mem_words(c_, number_, record, previous_));
     busy_ = record.busy;
     for (MemRecord::Column& column : record.columns)   // it takes a register where none holds 4 * lane
-      if (!c_.lane_offset && !c_.scratch.try_holder(column.at, column.at, {Shape::single}, previous_, taken(column.at)))
+      if (!column.spread && !c_.lane_offset && !c_.scratch.try_holder(column.at, column.at, {Shape::single}, previous_, taken(column.at)))
         column.at = column.access;
     const InstIndex head_at = place_of_head(record);
     for (InstIndex i = block_.first; i <= block_.last(); ++i) {
@@ -245,7 +264,8 @@ class Writer {
       for (const MemRecord::Scalar& s : record.scalars)
         if (s.at == i && !s.with_base) XT_TRY_STATUS(scalar(s));
       for (const MemRecord::Base& b : record.bases)
-        if (b.at == i) XT_TRY_STATUS(b.mask == b.alone ? base(b) : pair(record.scalars[b.mask], b));
+        if (b.at == i)
+          XT_TRY_STATUS(b.spread != b.alone ? spread(b, record.columns[b.spread]) : b.mask == b.alone ? base(b) : pair(record.scalars[b.mask], b));
       XT_TRY_STATUS(columns(record, i));
     }
     return {};
@@ -326,6 +346,28 @@ class Writer {
     store(seq, b.lanes.guard, h->r(0), enc::Size::b64, mask.place, h->scoreboard, 0);
     return {};
   }
+  // As the first lane has it; and by lanes that differ, how. R2UR's predicate says which those are.
+  Status spread(const MemRecord::Base& b, const MemRecord::Column& column) {
+    std::optional<enc::Gpr> lane = c_.lane_offset;
+    const auto h = c_.scratch.try_holder(b.at, b.at, {lane ? Shape::pair : Shape::quad}, previous_, taken(b.at));
+    XT_TRY(const Holder holder, h ? Result<Holder>(*h) : take(b.at, {Shape::quad}));
+    previous_ = holder;
+    Sequence& seq = c_.out.before[b.at];
+    const auto differs = c_.scratch.predicate(b.at, b.at);
+    put_first(seq, b, holder.r(0), waits_of(b.at), differs);
+    store(seq, guard_always, holder.r(0), enc::Size::b32, b.place, holder.scoreboard, 0);
+    if (!lane) {
+      lane = holder.r(2);
+      put(seq, enc::s2r(*lane, enc::sr_laneid), {.stall = scoreboard_visible, .write_barrier = holder.scoreboard});
+      put(seq, enc::shf_l_u32_imm(*lane, *lane, 2), {.stall = vector_to_memory, .wait_mask = static_cast<uint8_t>(1u << holder.scoreboard)});
+    }
+    put(seq, enc::imad_imm(holder.r(1), holder.r(0), ~0u, enc::Gpr{b.reg}), {.stall = vector_to_memory});
+    sass::RawInst w = with_record_policy(
+        enc::stg({c_.scratch.uniform().address, *lane, static_cast<int32_t>(column.place)}, holder.r(1), enc::Size::b32));
+    if (differs) w = enc::with_guard(w, *differs);
+    put(seq, w, {.stall = scoreboard_visible, .read_barrier = holder.scoreboard});
+    return {};
+  }
   // to = the register less what differs from lane to lane, or as the first lane has it.
   void put_base(Sequence& seq, const MemRecord::Base& b, enc::Gpr to, uint8_t scoreboard, uint8_t wait_mask) {
     const auto strided = c_.scope.lanes.strided(b.lanes);
@@ -358,9 +400,9 @@ class Writer {
     }
     put(seq, enc::imad_imm(to, lane, 0u - factor / unit, enc::Gpr{b.reg}), {.stall = vector_to_memory, .wait_mask = wait_mask});
   }
-  void put_first(Sequence& seq, const MemRecord::Base& b, enc::Gpr to, uint8_t wait_mask) {
+  void put_first(Sequence& seq, const MemRecord::Base& b, enc::Gpr to, uint8_t wait_mask, std::optional<enc::Pred> differs = std::nullopt) {
     const enc::Ureg through = uniform_on_the_way(c_).front();
-    sass::RawInst w = enc::r2ur(through, enc::Gpr{b.reg});
+    sass::RawInst w = differs ? enc::r2ur_differs(through, *differs, enc::Gpr{b.reg}) : enc::r2ur(through, enc::Gpr{b.reg});
     set_bits(w, guard_field, b.lanes.guard);
     put(seq, w, {.stall = 1, .wait_mask = wait_mask});
     put_pause(seq, r2ur_to_vector - 1);
@@ -377,7 +419,7 @@ class Writer {
     std::optional<enc::Gpr> lane = c_.lane_offset;
     Sequence& seq = c_.out.before[i];
     for (const MemRecord::Column& column : record.columns) {
-      if (column.at != i) continue;
+      if (column.at != i || column.spread) continue;
       if (!lane) {   // no register was free for the whole kernel
         XT_TRY(const Holder h, take(i, {Shape::single}));
         lane = h.r(0);
@@ -418,7 +460,7 @@ void reserve(ProbeContext& c) {
     const MemRecord record = mem_record(c.code, block, c.scope);
     if (record.bytes == 0) continue;
     const bool products = std::any_of(record.bases.begin(), record.bases.end(), [&](const MemRecord::Base& b) {
-      return !c.scope.lanes.is_uniform(b.lanes) && by_product(c.scope.lanes.strided(b.lanes));
+      return b.spread == b.alone && !c.scope.lanes.is_uniform(b.lanes) && by_product(c.scope.lanes.strided(b.lanes));
     });
     lanes |= !record.columns.empty() || (products && (!record.full || c.scratch.lane_groups()));
     words |= record.full && record.scalars.size() + record.bases.size() > 1;

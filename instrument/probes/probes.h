@@ -111,6 +111,7 @@ struct MemRecord {
     InstIndex access = 0;     // the first that needs it
     InstIndex at = 0;         // stored in front of this
     uint32_t place = 0;       // byte in the record
+    bool spread = false;      // what lanes have more than the first lane, by those that have another value; else nothing is stored
   };
   struct Scalar {             // lanes whose guard holds, or a uniform register
     bool is_mask = false;
@@ -127,6 +128,7 @@ struct MemRecord {
     InstIndex at = 0;
     uint32_t place = 0;
     uint32_t mask = alone;    // number of the scalar that it is stored with
+    uint32_t spread = alone;  // number of the column with what lanes have more: nothing is proven, but it is mostly one for all
   };
   bool full = false;          // of a full block: words lie where the writer puts them
   std::vector<Column> columns;

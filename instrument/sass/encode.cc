@@ -137,6 +137,11 @@ RawInst r2ur(Ureg d, Gpr a) {
   put(w, ra_field, a.index);
   return w;
 }
+RawInst r2ur_differs(Ureg d, Pred other, Gpr a) {
+  RawInst w = r2ur(d, a);
+  set_bits(w, bits(83, 81), other.index);
+  return w;
+}
 RawInst s2r(Gpr d, uint8_t sr) {
   RawInst w = base(0x919, uint64_t{sr} << 8);
   put(w, rd_field, d.index);

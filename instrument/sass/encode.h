@@ -78,6 +78,7 @@ RawInst mov_from_ur(Gpr d, Ureg b);
 RawInst umov_imm(Ureg d, uint32_t imm);
 RawInst umov(Ureg d, Ureg b);
 RawInst r2ur(Ureg d, Gpr a);        // fixed latency; the value of the lowest active lane
+RawInst r2ur_differs(Ureg d, Pred other, Gpr a);   // and in which lanes there is another one [measured H200]
 RawInst s2r(Gpr d, uint8_t sr);     // variable latency
 RawInst s2ur(Ureg d, uint8_t sr);   // variable latency
 RawInst cs2r32(Gpr d, uint8_t sr);  // fixed latency

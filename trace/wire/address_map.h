@@ -60,7 +60,8 @@ struct Site {                  // pair probe
 //   low + column(high) << 32 + scalar(uniform_low) + scalar(uniform_high) << 32 + offset
 //
 // modulo 2^64, or 2^32 where the address has 32 bits. Places are byte offsets in the record of the block; `none` counts as 0. The low
-// word is column(low), or, where the code proves how lanes differ, with n from the table of numbers, modulo 2^32,
+// word is scalar(base) + column(low), where what was not written of the column is 0; or, where the code proves how lanes differ, with n
+// from the table of numbers, modulo 2^32,
 //
 //   scalar(base) + n(lane) - n(the lane that the base is of),   or n(lane) alone.
 struct Access {
@@ -77,7 +78,7 @@ struct Access {
   static constexpr uint32_t none = 0xffffffff;
   uint32_t low = none, high = none;                    // columns: 32 words, one a lane
   uint32_t uniform_low = none, uniform_high = none;    // scalars: one word
-  uint32_t base = none;        // scalar, in place of the column `low`; says nothing where the mask is 0
+  uint32_t base = none;        // scalar; says nothing where the mask is 0
   enum class BaseOf : uint8_t { first_of_warp, first_active, first_of_mask } base_of = BaseOf::first_of_warp;
   uint32_t numbers = none;     // of AddressMap::lane_numbers
   uint32_t mask = none;        // scalar: lanes whose guard held; none: all active ones. Not written where there are none: slots

@@ -54,7 +54,7 @@ std::optional<Found> numbers(const std::vector<const char*>& lines, Dim3 block =
     const bool met = std::any_of(code.insts.begin(), code.insts.end(), [&](const auto& o) { return o.fx.target == code.pc(i); });
     blocks[i] = blocks[i - 1] + (parts || met);
   }
-  const LaneBases lanes(code, {{7, 5, 3}, block, whole, blocks, params, 0x210});
+  const LaneBases lanes(code, {{7, 5, 3}, block, {0, 0, 0}, whole, blocks, params, 0x210});
   std::optional<Found> found;
   for (InstIndex i = 0; i < code.insts.size(); ++i)
     if (const auto l = lanes.before(i, 2)) {
@@ -300,6 +300,21 @@ TEST(LaneBases, FromAnotherLane) {
   EXPECT_EQ(whole(quarter), std::nullopt);
   EXPECT_EQ(numbers(second), std::nullopt) << "the lane may not be there";
   EXPECT_EQ(numbers({"S2UR UR4, SR_TID.X", "MOV R2, UR4", "LDS R5, [R2]", "EXIT"}), std::nullopt) << "of a lane that nobody knows";
+}
+// What a callee leaves alone comes to the return point from the call in front of it, whatever the other calls bring.
+TEST(LaneBases, AcrossCalls) {
+  // Two calls of the function at 0x60; only in front of the second is R2 known. 0x70 writes R3 and P0.
+  const auto of = [](const char* second, const char* asks, const char* in_callee) {
+    Code code = code_of({"S2R R0, SR_CTAID.X", "CALL.REL.NOINC 0x60", second, "CALL.REL.NOINC 0x60", asks, "EXIT", in_callee, "RET.REL.NODEC R20 0x0"});
+    code.functions.push_back({"callee", 6, {7}, {1, 3}});
+    const LaneBases lanes(code, {{7, 5, 3}, row});
+    return lanes.before(4, 2);
+  };
+  EXPECT_TRUE(of("VIADD R2, R0, 0x4", "LDS R5, [R2]", "MOV R3, RZ"));
+  EXPECT_FALSE(of("VIADD R2, R0, 0x4", "LDS R5, [R2]", "LDS R2, [RZ]")) << "the callee writes it";
+  EXPECT_TRUE(of("@P0 VIADD R2, R0, 0x4", "@P0 LDS R5, [R2]", "MOV R3, RZ"));
+  EXPECT_FALSE(of("@P0 VIADD R2, R0, 0x4", "@P0 LDS R5, [R2]", "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT")) << "other lanes behind the call";
+  EXPECT_FALSE(of("VIADD R3, R0, 0x4", "LDS R5, [R2]", "MOV R2, R3")) << "R3 is not known at the first call";
 }
 // A number is a number on whatever way it came; another one is another base where all lanes come together.
 TEST(LaneBases, NumbersWhereWaysMeet) {

@@ -20,10 +20,12 @@ class SabotageBases : public testing::Test {
     splice_at({32, 8, 1}, "transpose");
     ASSERT_EQ(products.size(), 11u) << "four loads, four stores, a row of the tile, and a column in two blocks";
   }
-  void splice_at(Dim3 block, const char* name) {
+  // In clusters the CTA's rank, and so the base of its shared memory, is not known.
+  void splice_at(Dim3 block, const char* name, Dim3 cluster = {2, 1, 1}) {
     products.clear();
     stores.clear();
     shape.block = block;
+    shape.cluster = cluster;
     shape.memory_high = 0x7f9d;
     wire::SlotLayout layout = some_layout(shape, false, false);
     layout.lead_bytes = wire::mem_line;
@@ -130,6 +132,32 @@ TEST_F(SabotageBases, OfTheFirstLane) {
     misread([](Access& w) { w.base = Access::none; });
   }
   EXPECT_GE(bases, 2u);
+}
+// Without clusters nothing is recorded of addresses in shared memory.
+TEST_F(SabotageBases, NothingRecorded) {
+  using wire::Access;
+  splice_at({32, 8, 1}, "transpose", {0, 0, 0});
+  EXPECT_EQ(products.size(), 8u) << "four loads, four stores";
+  size_t known = 0;
+  for (size_t k = 0; k < mem.claims.accesses.size(); ++k) {
+    const Access& a = mem.claims.accesses[k];
+    if (a.numbers == a.none || a.base != a.none) continue;
+    ++known;
+    EXPECT_EQ(a.space, Access::Space::shared);
+    const auto misread = [&](auto change) {
+      Case c = mem;
+      change(c.claims.accesses[k]);
+      EXPECT_TRUE(rules(c.verify()).contains("address-recorded")) << "access " << k;
+    };
+    misread([](Access& w) { w.numbers = w.numbers == 0 ? 1 : 0; });
+    misread([](Access& w) { w.numbers = Access::none; });
+    misread([](Access& w) { w.base = 8; });
+    misread([](Access& w) { w.offset += 4; });
+    Case c = mem;   // in a cluster the same code proves less
+    c.claims.launch.cluster = {2, 1, 1};
+    EXPECT_TRUE(rules(c.verify()).contains("address-recorded"));
+  }
+  EXPECT_GE(known, 8u) << "four stores of a row, four loads of a column";
 }
 // In another shape of CTA the same code proves nothing: the column that should be there is missed.
 TEST_F(SabotageBases, AnotherCta) {

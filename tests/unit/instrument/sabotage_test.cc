@@ -414,7 +414,9 @@ TEST_F(SabotageAddresses, RecordOtherLanesOrAnotherUniformRegister) {
     const Kernel k = fixture_kernel(name);
     wire::SlotLayout layout = some_layout(small_shape(), false, false);
     layout.lead_bytes = wire::mem_line;
-    auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(ProbeKind::mem), layout);
+    LaunchShape shape = small_shape();
+    shape.cluster = {2, 1, 1};   // so that the CTA's rank is not known, and a uniform register goes out
+    auto spliced = splice(k.cubin, k.name, shape, plan_of(ProbeKind::mem), layout);
     ASSERT_TRUE(spliced) << spliced.error().to_string();
     mem = Case{k, std::move(*spliced), {}};
     mem.claims = mem.spliced.claims;

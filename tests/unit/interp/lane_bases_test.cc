@@ -45,7 +45,7 @@ class Draw {
   std::string instruction() {
     const unsigned d = reg(), a = reg(), b = reg(), c = reg();
     const auto text = [&]() -> std::string {
-      switch (below(21)) {
+      switch (below(22)) {
         case 0: return fmt::format("IADD3 R{}, {}R{}, {}, R{}", d, below(3) == 0 ? "-" : "", a, signed_number(), c);
         case 1: return fmt::format("IADD3 R{}, R{}, R{}, -R{}", d, a, b, c);
         case 2: return fmt::format("IMAD R{}, R{}, {}, R{}", d, a, signed_number(), c);
@@ -66,6 +66,7 @@ class Draw {
         case 17: return fmt::format("SHF.L.U32 R{}, R{}, R{}, RZ", d, a, b);
         case 18: return fmt::format("MOV R{}, R{}", d, a);
         case 19: return fmt::format("IMAD R{}, R{}, c[0x0][{:#x}], R{}", d, a, below(2) == 0 ? params_at + 4 * below(4) : 4 * below(6), c);
+        case 20: return fmt::format("LEA.HI R{}, R{}, R{}, R{}, {:#x}", d, a, b, c, 1 + below(31));
         default: return fmt::format("POPC R{}, R{}", d, a);
       }
     }();
@@ -88,7 +89,7 @@ Drawn drawn(uint32_t seed, bool whole) {
   Draw draw(seed);
   Drawn d;
   d.lines = {"S2R R0, SR_TID.X", "S2R R1, SR_TID.Y", "S2R R2, SR_TID.Z", "S2R R3, SR_LANEID", "S2R R4, SR_CTAID.X", "LDC R5, c[0x0][0x210]",
-             "LDC.64 R6, c[0x0][0x218]", "S2R R8, SR_CTAID.Y", "IMAD R9, R4, 0x100, R0", "ISETP.LT.U32.AND P0, PT, R3, 0x9, PT"};
+             "LDC.64 R6, c[0x0][0x218]", "S2R R8, SR_CTAID.Y", fmt::format("IMAD R9, R4, {:#x}, R0", 4u << draw.below(8)), "ISETP.LT.U32.AND P0, PT, R3, 0x9, PT"};
   for (unsigned k = 0; k < instructions; ++k) d.lines.push_back(whole && draw.below(8) == 0 ? draw.of_the_warp() : draw.instruction());
   if (whole) d.lines.push_back("MOV R11, UR4");
   for (unsigned r = 0; r < registers; ++r) d.lines.push_back(draw.guard() + fmt::format("LDS R40, [R{}]", r));
@@ -121,11 +122,11 @@ void check(uint32_t seed, const Dim3& block, bool params_known, Tally& tally) {
   const Dim3 grid{5, 3, 1};
   Bytes params;
   for (uint32_t word : {0x10u, 0x300u, 0x7u, 0x1234u}) append(params, word);
-  instrument::LaunchFacts facts{grid, block, {}, {}, params_known ? params : Bytes{}, params_at};
+  instrument::LaunchFacts facts{grid, block, {0, 0, 0}, {}, {}, params_known ? params : Bytes{}, params_at};
   facts.whole.assign(d.code.insts.size(), whole);
   const instrument::LaneBases lanes(d.code, facts);
 
-  for (const Dim3 cta : {Dim3{0, 0, 0}, Dim3{3, 2, 0}})
+  for (const Dim3 cta : {Dim3{0, 0, 0}, Dim3{1, 0, 0}, Dim3{3, 2, 0}})
     for (uint32_t number = 0; number * 32 < block.count(); ++number) {
       Machine m;
       write_at(std::span(m.program.banks.bytes[0]), m.program.arch->bank0_block_dim, block);

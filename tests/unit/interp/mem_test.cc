@@ -7,6 +7,7 @@
 #include "instrument/cubin/kernel_info.h"
 #include "instrument/instrument.h"
 #include "instrument/sass/assemble.h"
+#include "instrument/sass/print.h"
 #include "instrument/slot_plan.h"
 #include "replay/interp/interp_backend.h"
 #include "tests/unit/interp/device_records.h"
@@ -339,6 +340,19 @@ constexpr Line forms[] = {
     {"EXIT"},
 };
 
+// What the changed code leaves is what the launch leaves.
+void run_original(replay::LaunchImage& launch) {
+  const auto backend = replay::make_interp_backend();
+  ASSERT_TRUE(backend->prepare(launch));
+  const auto module = backend->load(launch.code);
+  ASSERT_TRUE(module) << module.error().to_string();
+  ASSERT_TRUE(backend->restore(*module, replay::RestoreScope::all));
+  const auto outcome = backend->run(*module);
+  ASSERT_TRUE(outcome) << outcome.error().to_string();
+  ASSERT_TRUE(outcome->completed) << outcome->failure;
+  launch.after = *backend->read_regions(*module);
+}
+
 TEST(MemForms, AreTheWitness) {
   Check check{recorded_launch("saxpy"), "forms"};
   replay::LaunchImage& launch = check.launch;
@@ -365,20 +379,117 @@ TEST(MemForms, AreTheWitness) {
   ASSERT_TRUE(cubin::set_register_count(*image, *info, 24));
   launch.code = *image->write();
   launch.record.dynamic_shared_bytes = 4096;
-  {   // what the original leaves
-    const auto backend = replay::make_interp_backend();
-    ASSERT_TRUE(backend->prepare(launch));
-    const auto module = backend->load(launch.code);
-    ASSERT_TRUE(module) << module.error().to_string();
-    ASSERT_TRUE(backend->restore(*module, replay::RestoreScope::all));
-    const auto outcome = backend->run(*module);
-    ASSERT_TRUE(outcome) << outcome.error().to_string();
-    ASSERT_TRUE(outcome->completed) << outcome->failure;
-    launch.after = *backend->read_regions(*module);
-  }
+  ASSERT_NO_FATAL_FAILURE(run_original(launch));
   for (const bool high : {false, true})
     for (const bool counted : {false, true}) check.trace(1, high, false, false, counted);
   check.trace(2, true, true);
+}
+
+// A function that calls itself, on stacks that begin at other heights: by data, in lanes of one warp.
+TEST(MemForms, StackPointersOfLanesDiffer) {
+  Check check{recorded_launch("recursion"), "stacks"};
+  replay::LaunchImage& launch = check.launch;
+  auto image = cubin::Image::parse(launch.code);
+  ASSERT_TRUE(image);
+  const auto info = cubin::kernel_info(*image, "recursion");
+  ASSERT_TRUE(info);
+  const sass::Arch& arch = **sass::find_arch(90);
+  Bytes text = image->sections()[info->text_section].data;
+  // In place of value % 10, the depth; R4 is the value.
+  constexpr uint64_t first = 0xe0;
+  uint64_t at = first;
+  for (const char* line : {"LOP3.LUT R5, R4, 0x7, RZ, 0xc0, !PT", "LOP3.LUT R9, R4, 0x10, RZ, 0xc0, !PT", "IADD3 R1, R1, -R9, RZ"}) {
+    auto w = sass::assemble(arch, line, static_cast<int64_t>(at));
+    ASSERT_TRUE(w) << line << ": " << w.error().to_string();
+    const auto old = read_at<sass::RawInst>(text, at, "word");
+    ASSERT_TRUE(old);
+    ASSERT_EQ(sass::print(arch, *old, at).substr(0, 4), at == first ? "IMAD" : at == first + 16 ? "SHF." : "IMAD");
+    sass::set_control(*w, sass::get_control(*old));
+    write_at(std::span(text), at, *w);
+    at += sass::inst_bytes;
+  }
+  image->set_section_data(info->text_section, std::move(text));
+  launch.code = *image->write();
+  ASSERT_NO_FATAL_FAILURE(run_original(launch));
+  const auto backend = replay::make_interp_backend();
+  ASSERT_TRUE(backend->prepare(launch));
+  AccessWitness witness;
+  ASSERT_NO_FATAL_FAILURE(run_as_recorded(*backend, launch, launch.code, &witness));
+  size_t apart = 0;
+  for (const auto& [warp, events] : witness.take())
+    for (const Event& e : events)
+      apart += e.space == MemSpace::local && std::adjacent_find(e.addresses.begin(), e.addresses.end(), std::not_equal_to<>()) != e.addresses.end();
+  EXPECT_GT(apart, 1000u);
+  for (const bool high : {false, true})
+    for (const bool counted : {false, true}) check.trace(1, high, false, false, counted);
+  check.trace(2, true, true);
+}
+
+// Its words are held against the access that they are for.
+TEST(MemForms, BrokenStackPointersAreCaught) {
+  const replay::LaunchImage launch = recorded_launch("recursion");
+  const bundle::LaunchRecord& r = launch.record;
+  const auto splicer = instrument::Splicer::create(launch.code, r.kernel, {r.grid, r.block, r.cluster, r.dynamic_shared_bytes});
+  ASSERT_TRUE(splicer);
+  instrument::SlotPlan slots = instrument::plan_slots(std::vector<uint32_t>(16, 4096), splicer->largest_record(ProbeKind::mem), false,
+                                                      splicer->mem_form(), uint64_t{1} << 30);
+  instrument::place(slots, 1ull << 40);
+  const auto spliced = splicer->splice({ProbeKind::mem, {}, 1, 0, {}, {}}, slots.layout);
+  ASSERT_TRUE(spliced) << spliced.error().to_string();
+  const auto breaks = [&](const Bytes& cubin, const instrument::SpliceClaims& claims) {
+    const auto found = instrument::verify_splice(launch.code, cubin, r.kernel, claims);
+    return found && std::any_of(found->begin(), found->end(), [](const auto& v) { return v.rule == "address-recorded"; });
+  };
+  ASSERT_FALSE(breaks(spliced->cubin, spliced->claims));
+  const auto image = cubin::Image::parse(spliced->cubin);
+  ASSERT_TRUE(image);
+  const auto info = cubin::kernel_info(*image, r.kernel);
+  ASSERT_TRUE(info);
+  const Bytes& text = image->sections()[info->text_section].data;
+  const auto changed = [&](uint64_t at, auto change) {
+    Bytes other = text;
+    auto w = *read_at<sass::RawInst>(text, at, "word");
+    change(w);
+    write_at(std::span(other), at, w);
+    cubin::Image edited = *image;
+    edited.set_section_data(info->text_section, std::move(other));
+    return breaks(*edited.write(), spliced->claims);
+  };
+  constexpr uint16_t imad_imm = 0x824, r2ur = 0x2ca, stg = 0x1986;
+  size_t products = 0, firsts = 0, guarded = 0;
+  for (uint64_t at = uint64_t{spliced->claims.prologue_words} * sass::inst_bytes; at < text.size(); at += sass::inst_bytes) {
+    if (spliced->map.original_of_new[at / sass::inst_bytes] != wire::AddressMap::inserted) continue;
+    const auto w = *read_at<sass::RawInst>(text, at, "word");
+    const bool stack = get_bits(w, sass::opcode13(w) == r2ur ? bits(31, 24) : bits(71, 64)) == 1;
+    if (sass::opcode13(w) == imad_imm && stack) {
+      ++products;
+      EXPECT_TRUE(changed(at, [](sass::RawInst& x) { set_bits(x, bits(63, 32), 0xfffffffe); }));
+      EXPECT_TRUE(changed(at, [](sass::RawInst& x) { set_bits(x, bits(71, 64), 2); }));
+    } else if (sass::opcode13(w) == r2ur && stack) {
+      ++firsts;
+      EXPECT_TRUE(changed(at, [](sass::RawInst& x) { set_bits(x, bits(31, 24), 2); }));
+      EXPECT_TRUE(changed(at, [](sass::RawInst& x) { set_bits(x, bits(83, 81), get_bits(x, bits(83, 81)) ^ 1); }));
+    } else if (sass::opcode13(w) == stg && get_bits(w, bits(15, 12)) != 7) {
+      ++guarded;
+      EXPECT_TRUE(changed(at, [](sass::RawInst& x) { set_bits(x, bits(15, 12), get_bits(x, bits(15, 12)) ^ 8); })) << "the other lanes";
+      EXPECT_TRUE(changed(at, [](sass::RawInst& x) { set_bits(x, bits(63, 40), get_bits(x, bits(63, 40)) + 128); }));
+    }
+  }
+  EXPECT_GE(products, 4u);
+  EXPECT_EQ(products, firsts);
+  EXPECT_EQ(products, guarded);
+  for (size_t k = 0; k < spliced->claims.accesses.size(); ++k) {
+    if (spliced->claims.accesses[k].base == wire::Access::none || spliced->claims.accesses[k].low == wire::Access::none) continue;
+    const auto misread = [&](auto change) {
+      instrument::SpliceClaims claims = spliced->claims;
+      change(claims.accesses[k]);
+      return breaks(spliced->cubin, claims);
+    };
+    EXPECT_TRUE(misread([](wire::Access& a) { a.low += 4; }));
+    EXPECT_TRUE(misread([](wire::Access& a) { a.base += 4; }));
+    EXPECT_TRUE(misread([](wire::Access& a) { a.base = wire::Access::none; }));
+    EXPECT_TRUE(misread([](wire::Access& a) { a.numbers = 0; }));
+  }
 }
 
 }  // namespace
