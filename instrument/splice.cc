@@ -467,15 +467,17 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   LaneRegisters lanes;
   const Scope scope = impl_->scope(*this);
   std::vector<sass::enc::Ureg> counters;
+  bool chains_by_groups = false;
+  std::vector<uint32_t> not_taken;
   ProbeContext context{code, blocks, liveness, scope, plan, layout, scratch, insertions, held_head, lanes.offset, lanes.masks,
-                       counters, out.map};
+                       counters, chains_by_groups, not_taken, out.map};
   for (uint32_t b = 0; b < plan.unrecorded.size(); ++b) out.map.blocks[b].unrecorded = plan.unrecorded[b] && plan.probe != ProbeKind::count;
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
   for (const wire::Block& b : out.map.blocks) XT_CHECK(!b.unrecorded || b.record_bytes == 0, "a block without records has one");
-  bool packs = false, four_groups = false;
+  bool packs = chains_by_groups, four_groups = false;
   const auto is_packed = [&plan](const wire::Block& b) { return plan.probe == ProbeKind::mem ? b.full : b.grouped; };
   for (const wire::Block& b : out.map.blocks) {
-    packs |= is_packed(b) || !b.chain.empty();
+    packs |= is_packed(b);
     four_groups |= is_packed(b) || b.chain.size() + 1 == LaneGroups::groups;
   }
   std::optional<LaneGroups> groups = packs ? scratch.lane_groups() : std::nullopt;
@@ -514,6 +516,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
     for (InstIndex i = 0; i < code.insts.size(); ++i) out.claims.places.push_back(scope.has(i));
     out.claims.addresses = address_claims(code, blocks, scope);
   }
+  out.claims.not_taken = std::move(not_taken);
   out.claims.points = out.map.points;
   out.claims.nth = scope.sites.nth;
   XT_TRY_STATUS(check(cubin, out, info.name));

@@ -323,6 +323,13 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
     v.words.push_back(w);
   }
   Violations out;
+  v.not_taken.assign(v.old.insts.size(), false);
+  for (uint32_t pc : claims.not_taken) {
+    const InstIndex i = v.old.index(pc);
+    const bool branches = i < v.old.insts.size() && v.old.insts[i].fx.flow == sass::Flow::branch && v.old.insts[i].fx.falls_through;
+    if (!branches) out.push_back({"record-clobbered", pc, "said not to be taken, and is no conditional branch"});
+    else v.not_taken[i] = true;
+  }
   if (!find_copies(v, claims, out)) return out;
   Checker checker{v, old_image, new_image, old_info, new_info, out};
   checker.originals();

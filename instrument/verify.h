@@ -79,6 +79,8 @@ struct SpliceClaims {
   std::vector<AddressClaim> addresses{};
   std::vector<wire::Point> points{};             // point probes: what is recorded where
   uint32_t nth = 1;                              // and how often: every so many executions
+  std::vector<uint32_t> not_taken{};             // conditional branches that no counted execution took: what a chain of blocks has put
+                                                 // together so far is lost where one is
 };
 
 // An Error only when a cubin can not be read at all.

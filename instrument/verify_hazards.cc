@@ -117,8 +117,10 @@ class Hazards {
       work.pop_front();
       queued[k] = false;
       const State after = transfer(k, in_[k], false);
+      State elsewhere = after;
+      if (!v_.is_inserted(k) && v_.not_taken[v_.origin[k]]) elsewhere.unread.reset();
       for (uint32_t s : successors(k))
-        if (join(in_[s], after) && !queued[s]) {
+        if (join(in_[s], s == k + 1 ? after : elsewhere) && !queued[s]) {
           queued[s] = true;
           work.push_back(s);
         }

@@ -24,6 +24,7 @@ struct SpliceView {
   std::vector<bool> address_store;                // by word: stores a register of the kernel, as claimed and checked
   std::vector<bool> access_guard;                 // by word: has the guard of the access that it is for, as claimed and checked
   uint32_t prologue_first = 0, prologue_words = 0;   // as in SpliceClaims
+  std::vector<bool> not_taken;                    // by old instruction: as claimed
   uint32_t old_registers = 0, new_registers = 0;
   static constexpr uint32_t inserted = 0xffffffff;
 

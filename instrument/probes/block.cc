@@ -127,46 +127,43 @@ class BlockHead {
 };
 
 // Chains need lane groups, which the prologue of every warp has to set: that costs what two or three stores cost.
-bool chains_pay(const ProbeContext& c) {
+bool chains_pay(const ProbeContext& c, const std::vector<bool>& implied) {
   constexpr uint64_t stores_per_warp = 3;
   if (!c.scratch.lane_groups() || c.plan.executions.empty()) return false;
   uint64_t saved = 0;
-  for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b)
-    if (c.always_follows(b)) saved += c.plan.executions[b];
+  for (uint32_t b = 0, links = 1; b < implied.size(); ++b) {
+    if (!c.followed(b) || links == LaneGroups::groups) links = implied[b + 1 < implied.size() ? b + 1 : b] ? 0 : 1;
+    else if (!implied[b + 1] && links++ > 0) saved += c.plan.executions[b];
+  }
   return saved >= stores_per_warp * std::max<uint64_t>(1, c.plan.executions[0]);
 }
 
 // A second store costs two cycles of an SM's memory pipe in a record of a block that is not full, the second word four bytes
-// in one that is.
-ShortForm short_form(const ProbeContext& c, const std::vector<bool>& implied) {
+// in one that is. Two blocks that share a record by a store of 64 bits need aligned ones as well.
+ShortForm short_form(const ProbeContext& c, const std::vector<bool>& implied, bool chains) {
   constexpr uint64_t seldom = 16;   // one execution in so many
-  uint64_t all = 0, missing = 0;
+  uint64_t all = 0, wide = 0;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     if (implied[b] || c.unrecorded(b)) continue;
     const uint64_t n = b < c.plan.executions.size() ? c.plan.executions[b] : 1;
     all += n;
-    if (!c.full(b)) missing += n;
+    if (!c.full(b)) wide += n;
+    if (chains) continue;
+    const std::vector<uint32_t> links = c.links_from(b, 2);
+    if (links.size() < 2) continue;
+    all += n;
+    wide += 2 * n;
+    b = links[1];
   }
-  return {.aligned = missing * seldom > all};
+  return {.aligned = wide * seldom > all};
 }
 
-// A chain has room for its blocks and reads their clocks, by one store: it pays where two of them would have records. Block 1 has
-// its own where it is stored with the head.
-std::vector<bool> implied_with_chains(const ProbeContext& c, bool chains) {
-  const auto blocks = static_cast<uint32_t>(c.blocks.blocks.size());
-  const std::vector<bool> full = full_blocks(c);
-  std::vector<bool> recorded(blocks, false);
+// Block 1 has its own where it is stored with the head.
+std::vector<bool> choose_implied(const ProbeContext& c) {
+  std::vector<bool> recorded(c.blocks.blocks.size(), false);
   if (c.always_follows(0)) recorded[0] = recorded[1] = true;
   keep_beside_unrecorded(c, recorded);
-  const std::vector<bool> implied = implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full);
-  if (!chains) return implied;
-  for (uint32_t b = 0; b < blocks; ++b) {
-    uint32_t last = b;
-    while (c.always_follows(last)) ++last;
-    if (std::count(implied.begin() + b, implied.begin() + last + 1, false) > 1) std::fill(recorded.begin() + b, recorded.begin() + last + 1, true);
-    b = last;
-  }
-  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full);
+  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c));
 }
 
 }  // namespace
@@ -200,23 +197,24 @@ Status insert_block(ProbeContext& c) {
     }
     return insert_exit_headers(c);
   }
-  const bool chains = chains_pay(c);
-  const std::vector<bool> implied = implied_with_chains(c, chains), gathered = gathered_blocks(c.code, c.blocks, implied, full_blocks(c));
-  const ShortForm form = short_form(c, implied);
+  const std::vector<bool> implied = choose_implied(c), gathered = gathered_blocks(c.code, c.blocks, implied, full_blocks(c));
+  const bool chains = chains_pay(c, implied);
   for (uint32_t b = 0; b < blocks; ++b) {
     c.map.blocks[b].implied = implied[b];
     c.map.blocks[b].gathered = gathered[b];
     c.map.blocks[b].full = c.full(b) && !implied[b];
   }
+  const ShortForm form = short_form(c, implied, chains);
   c.map.layout.entry_in_head = c.full(0) && has_light_prologue(c.plan, c.layout) && c.blocks.runs_once(0);
   uint32_t b = 0;
   if (c.map.layout.entry_in_head) {
-    b = 1;
-    if (insert_with_head(c, form, previous)) b = 2;
+    b = insert_with_head(c, form, previous) + 1;
   }
   for (; b < blocks; ++b) {
     if (implied[b] || c.unrecorded(b)) continue;
-    if (const uint32_t chained = chains ? insert_chain(c, b, previous) : 0) {
+    uint32_t chained = chains ? insert_chain(c, b, previous) : 0;
+    if (chained == 0 && form.aligned) chained = insert_pair_chain(c, b, previous);
+    if (chained != 0) {
       b += chained;
       continue;
     }

@@ -45,6 +45,8 @@ struct ProbeContext {
   std::optional<sass::enc::Gpr>& lane_offset;   // for the prologue: a register that it sets to 4 * lane
   std::optional<LaneMasks>& lane_masks;         // likewise
   std::vector<sass::enc::Ureg>& counters;       // for the prologue: uniform registers that it sets to 0
+  bool& chains_by_groups;               // some chain's words lie in lane groups
+  std::vector<uint32_t>& not_taken;     // for the verifier (SpliceClaims)
   wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, implied, gathered, full, clock_at; of the layout entry_in_head and
                           // short_pairs
   // Block b leads to b + 1 alone (but may end the warp), which is entered from b alone, stands behind it, and was executed as
@@ -52,6 +54,14 @@ struct ProbeContext {
   bool always_follows(uint32_t b) const;
   // Block b goes on to b + 1 alone (but may end the warp), which is entered from b alone and stands behind it; all lanes are in both.
   bool runs_into(uint32_t b) const;
+  // Block b falls through to b + 1, which is entered from b alone; all lanes are in both.
+  bool leads_alone(uint32_t b) const;
+  // ... and was executed as often: whoever was in b went there, whatever else b may lead to.
+  bool followed(uint32_t b) const;
+  // What b and the blocks behind it have in common in one record: b, and the first recorded blocks that followed it, `most` at most.
+  std::vector<uint32_t> links_from(uint32_t b, uint32_t most) const;
+  // The record of `links` is written in the last of them, at `store`; before it, other ways lead out.
+  void claim_chain(const std::vector<uint32_t>& links, uint32_t bytes);
   // A predicate for the one lane that stores for all, free at every point in [from, to]; nothing where there is no ELECT.
   std::optional<sass::enc::Pred> leader(InstIndex from, InstIndex to) const;
   // Plain slots, and no lane of the block was missing in any counted execution.
@@ -99,10 +109,13 @@ struct ShortForm {
 };
 // The short record of one block (short_block.cc).
 Status insert_short_block(ProbeContext& c, uint32_t block, ShortForm form, std::optional<Holder>& previous);
-// The record of block 1, which always follows the entry, stored together with the SlotHead; false: nothing was inserted.
-bool insert_with_head(ProbeContext& c, ShortForm form, std::optional<Holder>& previous);
-// One record for `block` and up to three that always follow it (chain.cc). Gives how many those are; 0: nothing was inserted.
+// The record of block 1, which always follows the entry, stored together with the SlotHead, and with the clock of the block that followed
+// where there is one. Gives the last block that it passes over; 0: nothing was inserted.
+uint32_t insert_with_head(ProbeContext& c, ShortForm form, std::optional<Holder>& previous);
+// One record for `block` and up to three that followed it (chain.cc), or for the two by a store of 64 bits (pair_chain.cc), which needs
+// no lane groups and records aligned to it. Gives how many blocks it passes over; 0: nothing was inserted.
 uint32_t insert_chain(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
+uint32_t insert_pair_chain(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
 
 // What one execution of a block writes under `mem` (mem.cc).
 struct MemRecord {

@@ -44,21 +44,36 @@ class ShortHead {
     return {};
   }
 
-  // As the first record of its warp, in one store with the head: one store, one addition and one partly written sector less.
-  bool with_head() {
+  // As the first record of its warp, in one store with the head: one store, one addition and one partly written sector less. The
+  // fourth word is the clock of the block that followed, where there is one. Gives the last block that it passes over.
+  uint32_t with_head() {
+    const std::vector<uint32_t> links = c_.links_from(number_, 2);
+    if (links.size() == 2 && with_head_in(c_.blocks.blocks[links[1]], true)) {
+      c_.claim_chain(links, 8);
+      return links[1];
+    }
+    return with_head_in(block_, false) ? number_ : 0;
+  }
+
+ private:
+  // Stored in block `last`; `chained`: of which the record has the clock.
+  bool with_head_in(const ProbeBlock& last, bool chained) {
     const auto in_entry = first_wait(c_.code, c_.blocks, c_.out);
     if (!in_entry) return false;
-    const InstIndex clock = block_.first, shift = ready(clock, clock_to_vector(*c_.code.arch)), store = ready(shift, vector_to_memory);
+    const InstIndex clock = block_.first, shift = ready(clock, clock_to_vector(*c_.code.arch), block_.last()),
+                    store = ready(chained ? last.first : shift, vector_to_memory, last.last());
     const Shadows entry = find_shadows(c_.code, c_.blocks.blocks[0], 1, c_.blocks.blocks[0].last());
-    const Shadows here = find_shadows(c_.code, block_, store, block_.last());
+    const Shadows here = find_shadows(c_.code, last, store, last.last());
     struct Choice {
       InstIndex rest, store;
     };
     std::vector<Choice> choices;
     // The rest of the prologue where the kernel waits for memory, if it does: in the entry, else here.
-    if (here.memory && *here.memory > clock && !entry.memory) choices.push_back({*here.memory, *here.memory});
+    const auto rest_here = find_shadows(c_.code, block_, chained ? clock + 1 : store, block_.last()).memory;
+    if (rest_here && *rest_here > clock && !entry.memory) choices.push_back({*rest_here, chained ? here.memory.value_or(store) : *rest_here});
     for (const auto& place : {here.memory, here.any, std::optional(store)})
       if (place) choices.push_back({*in_entry, *place});
+    const uint32_t bytes = chained ? 8 : bytes_;
     for (const Choice& choice : choices) {
       const auto head = c_.scratch.try_holder(0, choice.store, {Shape::quad}, std::nullopt);
       if (!head) continue;
@@ -66,7 +81,7 @@ class ShortHead {
       for (uint8_t r : head->reg) taken.set(r);
       const auto loads = c_.scratch.try_holder(0, choice.store, {Shape::quad}, head, taken);
       if (!loads) continue;
-      c_.held_head = HeldHead{choice.rest, *loads, *head, bytes_};
+      c_.held_head = HeldHead{choice.rest, *loads, *head, bytes};
       // The prologue needs the third and fourth word's registers until its rest is done: the record has one of its own.
       taken.reset();
       for (const Holder* h : {&*head, &*loads})
@@ -78,11 +93,12 @@ class ShortHead {
       put(c_.out.before[clock], enc::cs2r32(word, enc::sr_clock_lo));
       put_pause(c_.out.before[shift], missing(clock, shift, clock_to_vector(*c_.code.arch)));
       put(c_.out.before[shift], shifted(word));
+      if (chained) put(c_.out.before[last.first], enc::cs2r32(head->r(3), enc::sr_clock_lo));
       Sequence& at = c_.out.before[choice.store];
-      put_pause(at, missing(shift, choice.store, vector_to_memory));
-      if (early) put(at, enc::mov(head->r(2), word));
-      put(at, enc::mov_imm(head->r(3), 0), {.stall = vector_to_memory});
-      put(at, with_record_policy(enc::stg(enc::VectorAddress{loads->r(2), -static_cast<int32_t>(c_.layout.lead_bytes + bytes_)},
+      put_pause(at, missing(chained ? last.first : shift, choice.store, vector_to_memory));
+      if (early) put(at, enc::mov(head->r(2), word), {.stall = chained ? vector_to_memory : 1});
+      if (!chained) put(at, enc::mov_imm(head->r(3), 0), {.stall = vector_to_memory});
+      put(at, with_record_policy(enc::stg(enc::VectorAddress{loads->r(2), -static_cast<int32_t>(c_.layout.lead_bytes + bytes)},
                                           head->r(0), enc::Size::b128)),
           {.stall = scoreboard_visible, .read_barrier = head->scoreboard});
       previous_ = head;
@@ -92,16 +108,16 @@ class ShortHead {
     return false;
   }
 
- private:
   // An instruction that follows its operand's producer at `from`, which issues in one cycle: the first place where nothing
   // has to be waited for, or the end of the block.
-  InstIndex ready(InstIndex from, unsigned cycles) const {
+  InstIndex ready(InstIndex from, unsigned cycles) const { return ready(from, cycles, block_.last()); }
+  InstIndex ready(InstIndex from, unsigned cycles, InstIndex end) const {
     unsigned passed = 1;
-    for (InstIndex i = from; i < block_.last(); ++i) {
+    for (InstIndex i = from; i < end; ++i) {
       if (passed >= cycles) return i;
       passed += sass::get_control(c_.code.insts[i].raw).stall;
     }
-    return block_.last();
+    return end;
   }
   unsigned missing(InstIndex from, InstIndex to, unsigned cycles) const {
     const unsigned passed = 1 + stall_cycles(c_.code, from, to);
@@ -182,8 +198,8 @@ class ShortHead {
 
 }  // namespace
 
-bool insert_with_head(ProbeContext& c, ShortForm form, std::optional<Holder>& previous) {
-  return c.always_follows(0) && ShortHead(c, 1, form, previous).with_head();
+uint32_t insert_with_head(ProbeContext& c, ShortForm form, std::optional<Holder>& previous) {
+  return c.always_follows(0) ? ShortHead(c, 1, form, previous).with_head() : 0;
 }
 
 Status insert_short_block(ProbeContext& c, uint32_t block, ShortForm form, std::optional<Holder>& previous) {
