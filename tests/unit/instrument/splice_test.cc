@@ -155,8 +155,10 @@ TEST(Splice, PlainSlots) {
             // not), or where blocks are paired.
             const bool two = block.record_bytes == 8;
             EXPECT_TRUE(two || (block.full && block.record_bytes == 4)) << "block " << b;
-            if (block.full) EXPECT_EQ(aligned.value_or(two), two) << "block " << b;
-            if (block.full) aligned = two;
+            if (block.full) {
+              EXPECT_EQ(aligned.value_or(two), two) << "block " << b;
+              aligned = two;
+            }
           }
           if (!block.chain.empty()) {
             EXPECT_EQ(block.record_bytes, block.chain.size() == 1 ? 8u : 16u);
