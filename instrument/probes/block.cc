@@ -139,23 +139,17 @@ bool chains_pay(const ProbeContext& c, const std::vector<bool>& implied) {
 }
 
 // A second store costs two cycles of an SM's memory pipe in a record of a block that is not full, the second word four bytes
-// in one that is. Two blocks that share a record by a store of 64 bits need aligned ones as well.
-ShortForm short_form(const ProbeContext& c, const std::vector<bool>& implied, bool chains) {
+// in one that is.
+ShortForm short_form(const ProbeContext& c, const std::vector<bool>& implied) {
   constexpr uint64_t seldom = 16;   // one execution in so many
-  uint64_t all = 0, wide = 0;
+  uint64_t all = 0, missing = 0;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     if (implied[b] || c.unrecorded(b)) continue;
     const uint64_t n = b < c.plan.executions.size() ? c.plan.executions[b] : 1;
     all += n;
-    if (!c.full(b)) wide += n;
-    if (chains) continue;
-    const std::vector<uint32_t> links = c.links_from(b, 2);
-    if (links.size() < 2) continue;
-    all += n;
-    wide += 2 * n;
-    b = links[1];
+    if (!c.full(b)) missing += n;
   }
-  return {.aligned = wide * seldom > all};
+  return {.aligned = missing * seldom > all};
 }
 
 // Block 1 has its own where it is stored with the head.
@@ -204,7 +198,7 @@ Status insert_block(ProbeContext& c) {
     c.map.blocks[b].gathered = gathered[b];
     c.map.blocks[b].full = c.full(b) && !implied[b];
   }
-  const ShortForm form = short_form(c, implied, chains);
+  const ShortForm form = short_form(c, implied);
   c.map.layout.entry_in_head = c.full(0) && has_light_prologue(c.plan, c.layout) && c.blocks.runs_once(0);
   uint32_t b = 0;
   if (c.map.layout.entry_in_head) {
@@ -213,7 +207,7 @@ Status insert_block(ProbeContext& c) {
   for (; b < blocks; ++b) {
     if (implied[b] || c.unrecorded(b)) continue;
     uint32_t chained = chains ? insert_chain(c, b, previous) : 0;
-    if (chained == 0 && form.aligned) chained = insert_pair_chain(c, b, previous);
+    if (chained == 0 && form.aligned) chained = insert_pair_chain(c, b, previous);   // where records are not, their bytes would cost more
     if (chained != 0) {
       b += chained;
       continue;
