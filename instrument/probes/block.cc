@@ -127,29 +127,36 @@ class BlockHead {
 };
 
 // Chains need lane groups, which the prologue of every warp has to set: that costs what two or three stores cost.
-bool chains_pay(const ProbeContext& c, const std::vector<bool>& implied) {
+bool chains_pay(const ProbeContext& c) {
   constexpr uint64_t stores_per_warp = 3;
   if (!c.scratch.lane_groups() || c.plan.executions.empty()) return false;
   uint64_t saved = 0;
-  for (uint32_t b = 0, links = 1; b < implied.size(); ++b) {
-    if (!c.followed(b) || links == LaneGroups::groups) links = implied[b + 1 < implied.size() ? b + 1 : b] ? 0 : 1;
-    else if (!implied[b + 1] && links++ > 0) saved += c.plan.executions[b];
+  for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
+    if (c.map.blocks[b].implied || c.unrecorded(b)) continue;
+    const std::vector<uint32_t> links = c.links_from(b, LaneGroups::groups);
+    saved += (links.size() - 1) * c.plan.executions[b];
+    b = links.back();
   }
   return saved >= stores_per_warp * std::max<uint64_t>(1, c.plan.executions[0]);
 }
 
 // A second store costs two cycles of an SM's memory pipe in a record of a block that is not full, the second word four bytes
-// in one that is.
-ShortForm short_form(const ProbeContext& c, const std::vector<bool>& implied) {
-  constexpr uint64_t seldom = 16;   // one execution in so many
-  uint64_t all = 0, missing = 0;
-  for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
-    if (implied[b] || c.unrecorded(b)) continue;
+// in one that is. Two blocks that share a record by a store of 64 bits need aligned ones as well: where few others get longer by that.
+ShortForm short_form(const ProbeContext& c, bool chains) {
+  constexpr uint64_t seldom = 16;   // one execution, one byte in so many
+  uint64_t all = 0, missing = 0, pairs = 0, words = 0, longer = 0;
+  for (uint32_t b = c.map.layout.entry_in_head ? 1 : 0; b < c.blocks.blocks.size(); ++b) {
+    if (c.map.blocks[b].implied || c.unrecorded(b)) continue;
     const uint64_t n = b < c.plan.executions.size() ? c.plan.executions[b] : 1;
-    all += n;
+    const std::vector<uint32_t> links = c.links_from(b, chains ? 1 : 2);
+    all += n * links.size();
+    words += n * (c.full(b) ? links.size() : 2);
     if (!c.full(b)) missing += n;
+    else if (links.size() == 1) longer += n;
+    else pairs += n;
+    b = links.back();
   }
-  return {.aligned = missing * seldom > all};
+  return {.aligned = missing * seldom > all || (pairs != 0 && longer * seldom <= words)};
 }
 
 // Block 1 has its own where it is stored with the head.
@@ -192,14 +199,14 @@ Status insert_block(ProbeContext& c) {
     return insert_exit_headers(c);
   }
   const std::vector<bool> implied = choose_implied(c), gathered = gathered_blocks(c.code, c.blocks, implied, full_blocks(c));
-  const bool chains = chains_pay(c, implied);
   for (uint32_t b = 0; b < blocks; ++b) {
     c.map.blocks[b].implied = implied[b];
     c.map.blocks[b].gathered = gathered[b];
     c.map.blocks[b].full = c.full(b) && !implied[b];
   }
-  const ShortForm form = short_form(c, implied);
+  const bool chains = chains_pay(c);
   c.map.layout.entry_in_head = c.full(0) && has_light_prologue(c.plan, c.layout) && c.blocks.runs_once(0);
+  const ShortForm form = short_form(c, chains);
   uint32_t b = 0;
   if (c.map.layout.entry_in_head) {
     b = insert_with_head(c, form, previous) + 1;
@@ -207,7 +214,7 @@ Status insert_block(ProbeContext& c) {
   for (; b < blocks; ++b) {
     if (implied[b] || c.unrecorded(b)) continue;
     uint32_t chained = chains ? insert_chain(c, b, previous) : 0;
-    if (chained == 0 && form.aligned) chained = insert_pair_chain(c, b, previous);   // where records are not, their bytes would cost more
+    if (chained == 0 && form.aligned) chained = insert_pair_chain(c, b, previous);
     if (chained != 0) {
       b += chained;
       continue;

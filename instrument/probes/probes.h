@@ -60,7 +60,7 @@ struct ProbeContext {
   bool followed(uint32_t b) const;
   // What b and the blocks behind it have in common in one record: b, and the first recorded blocks that followed it, `most` at most.
   std::vector<uint32_t> links_from(uint32_t b, uint32_t most) const;
-  // The record of `links` is written in the last of them, at `store`; before it, other ways lead out.
+  // `links` have one record, of so many bytes, which is written in the last of them.
   void claim_chain(const std::vector<uint32_t>& links, uint32_t bytes);
   // A predicate for the one lane that stores for all, free at every point in [from, to]; nothing where there is no ELECT.
   std::optional<sass::enc::Pred> leader(InstIndex from, InstIndex to) const;
