@@ -275,7 +275,7 @@ class Body:
                   "atomicInc(tally + 48 + {0}, 321)", "atomicOr(tally + 64 + {0}, {u})", "atomicMin(tally + 80 + {0}, {u})",
                   "atomicAdd((float*)tally + 96 + {0}, float({u} & 3))",
                   "atomicAdd((unsigned long long*)tally + 56 + {0}, {q64})",
-                  "tally_max(tally + 128 + {0}, {u})", "tally_max(common + 416 + {0}, {u})"]
+                  "tally_max(tally + 144 + {0}, {u})", "tally_max(common + 416 + {0}, {u})"]
         # The thread's own cells: what comes back is known as well.
         mine = ["atomicAdd(own + {0}, {u})", "atomicExch(own + {0}, {u})", "atomicCAS(own + {0}, {u}, {u})", "atomicInc(own + {0}, {u})",
                 "atomicDec(own + {0}, {u})", "unsigned(atomicMin((int*)own + {0}, {i}))", "unsigned(atomicMax((int*)own + {0}, {i}))",
@@ -497,11 +497,11 @@ def kernel(rng, name, shape, functions):
     bounds = f"__launch_bounds__({threads}{', ' + str(rng.choice([8, 12])) if rng.random() < 0.1 else ''}) "
     lines = [f'extern "C" __global__ void {bounds}{name}(', "    const uint4* in, unsigned* out, unsigned* own, unsigned* common, "
              "int pi, unsigned pu, float pf, double pd, unsigned long long pq) {",
-             f"  __shared__ uint4 tile[{threads}];", "  __shared__ unsigned tally[144];",
+             f"  __shared__ uint4 tile[{threads}];", "  __shared__ unsigned tally[160];",
              f"  constexpr unsigned threads = {threads};",
              f"  const unsigned local = threadIdx.x + threadIdx.y * {shape[0]}, thread = blockIdx.x * threads + local, lane = local & 31;",
              f"  unsigned lanes = {'~0u' if threads % 32 == 0 else '(local | 31) < threads ? ~0u : (1u << threads % 32) - 1'};",
-             "  for (unsigned k = local; k < 144; k += threads) tally[k] = k;", "  __syncthreads();",
+             "  for (unsigned k = local; k < 160; k += threads) tally[k] = k;", "  __syncthreads();",
              f"  out += thread * {OUT_WORDS}, own += thread * 8;"]
     number = rng.randint(0, 99)
 
@@ -522,7 +522,7 @@ def kernel(rng, name, shape, functions):
     body.store()
     if body.whole:
         body.put("__syncthreads();")
-        body.put("for (unsigned k = local; k < 144; k += threads) atomicAdd(common + 512 + k, tally[k]);")
+        body.put("for (unsigned k = local; k < 160; k += threads) atomicAdd(common + 512 + k, tally[k]);")
     return lines + body.lines + ["}", ""]
 
 

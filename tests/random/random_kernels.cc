@@ -1,18 +1,21 @@
 // Runs every kernel of generate.py in the given cubins, one line a kernel: its name and the digest of what it
 // left in memory, or why there is none.
-//   random_kernels gpu|interp [--keep FILE] [--after KERNEL] CUBIN...
-// --keep: what each kernel left, one behind the other, for `compare`. --after: those behind this one.
+//   random_kernels gpu|interp [--keep FILE] [--after KERNEL] [--only KERNEL] CUBIN...
+// --keep: what each kernel left, one behind the other, for `compare`. --after: those behind this one. --only: this one.
 //   random_kernels compare CUBIN FILE [KERNEL]    the kept results of a GPU against the interpreter, word by
 //   word
+//   random_kernels paths gpu|interp CUBIN [KERNEL...]   which lanes each warp executed its blocks with, in order:
+//   by probes, or by the interpreter's log
 // Exit status: 0; 2 when the GPU can not go on behind the last line; 3 for bad input.
 #include <fmt/format.h>
 
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "base/file.h"
 #include "replay/interp/interp_backend.h"
-#include "tests/random/launches.h"
+#include "tests/random/paths.h"
 
 #ifdef XTRACE_RANDOM_DRIVER
 #include "replay/driver/driver_backend.h"
@@ -56,7 +59,7 @@ struct Kept {
   }
 };
 
-int run_all(const std::string& where, const std::vector<std::string>& cubins, Kept& kept, std::string after) {
+int run_all(const std::string& where, const std::vector<std::string>& cubins, Kept& kept, std::string after, const std::string& only) {
   const auto backend = backend_of(where);
   for (const std::string& file : cubins) {
     const Bytes cubin = must(read_file(file));
@@ -65,6 +68,7 @@ int run_all(const std::string& where, const std::vector<std::string>& cubins, Ke
         if (kernel == after) after.clear();
         continue;
       }
+      if (!only.empty() && kernel != only) continue;
       const replay::LaunchImage launch = must(launch_of(cubin, kernel));
       must(backend->prepare(launch));
       const auto contents = run(*backend, launch, cubin);
@@ -114,6 +118,35 @@ int compare(const std::string& cubin_file, const std::string& kept_file, const s
   return 0;
 }
 
+int paths(const std::string& where, const std::string& cubin_file, const std::set<std::string>& only) {
+  const Bytes cubin = must(read_file(cubin_file));
+  const auto backend = backend_of(where);
+  for (const std::string& name : must(kernels_of(cubin))) {
+    if (!only.empty() && !only.contains(name)) continue;
+    const replay::LaunchImage launch = must(launch_of(cubin, name));
+    std::string failure;
+    Result<Paths> paths = Paths{};
+    if (where == "gpu") {
+      must(backend->prepare(launch));
+      paths = traced_paths(*backend, launch, cubin);
+      must(backend->finish());
+    } else {
+      paths = logged_paths(launch, cubin, failure);
+    }
+    if (!paths) failure = paths.error().to_string();
+    else
+      for (const auto& [warp, blocks] : *paths) {
+        fmt::print("{} {}", name, warp);
+        for (const BlockExecution& b : blocks) fmt::print(" {:x}:{:x}", b.pc, b.lanes);
+        fmt::print("\n");
+      }
+    if (!failure.empty()) fmt::print("{} {}\n", name, failure);
+    std::fflush(stdout);
+    if (!paths && paths.error().kind == ErrorKind::device) return 2;
+  }
+  return 0;
+}
+
 int main_of(std::vector<std::string> a) {
   const auto option = [&](const char* name) {
     std::string value;
@@ -125,16 +158,19 @@ int main_of(std::vector<std::string> a) {
       }
     return value;
   };
-  const std::string keep = option("--keep"), after = option("--after");
+  const std::string keep = option("--keep"), after = option("--after"), only = option("--only");
   if (a.size() >= 3 && a[0] == "compare") return compare(a[1], a[2], a.size() > 3 ? a[3] : "");
+  if (a.size() >= 3 && a[0] == "paths" && (a[1] == "gpu" || a[1] == "interp"))
+    return paths(a[1], a[2], {a.begin() + 3, a.end()});
   if (a.size() < 2 || (a[0] != "gpu" && a[0] != "interp")) {
-    fmt::print(stderr, "usage: random_kernels gpu|interp [--keep FILE] [--after KERNEL] CUBIN...\n"
-                       "       random_kernels compare CUBIN FILE [KERNEL]\n");
+    fmt::print(stderr, "usage: random_kernels gpu|interp [--keep FILE] [--after KERNEL] [--only KERNEL] CUBIN...\n"
+                       "       random_kernels compare CUBIN FILE [KERNEL]\n"
+                       "       random_kernels paths gpu|interp CUBIN [KERNEL...]\n");
     return 64;
   }
   Kept kept;
   if (!keep.empty()) kept.out.open(keep, std::ios::binary | std::ios::app);
-  return run_all(a[0], {a.begin() + 1, a.end()}, kept, after);
+  return run_all(a[0], {a.begin() + 1, a.end()}, kept, after, only);
 }
 
 }  // namespace
