@@ -183,13 +183,9 @@ void barrier_to_register(Step& s, const Inst& i) {
 }
 void register_to_barrier(Step& s, const Inst& i) {
   auto& b = s.warp->barriers[i.op];
-  const Plain a(s, i.a[0]);
-  // Hardware gives all of them the first lane's. [measured H200]
-  for (uint32_t m = s.mask; m != 0; m &= m - 1)
-    if (a[first_lane(m)] != a[first_lane(s.mask)])
-      return s.fail(ErrorKind::unsupported, "lanes that give a convergence barrier different masks",
-                    static_cast<int>(first_lane(m)));
-  each(s, [&](unsigned l) { b[l] = a[l]; });
+  // Where lanes differ the lowest one's counts. [measured H200]
+  const uint32_t mask = Plain(s, i.a[0])[first_lane(s.mask)];
+  each(s, [&](unsigned l) { b[l] = mask; });
 }
 void decode_bmov(Decoder& d, Inst& i) {
   i.op = d.take(28, 24);
@@ -220,7 +216,7 @@ void warpsync(Step& s, const Inst& i) {
     const unsigned l = first_lane(m);
     const uint32_t need = masks[l];
     if ((need >> l & 1) == 0)
-      return s.fail(ErrorKind::device, "a lane that does not name itself", static_cast<int>(l));
+      return s.fail(ErrorKind::device, "an illegal instruction: a lane that does not name itself", static_cast<int>(l));
     for (uint32_t o = need & lanes; o != 0; o &= o - 1)
       if (masks[first_lane(o)] != need)
         return s.fail(ErrorKind::device, "lanes that do not name each other", static_cast<int>(l));
@@ -252,9 +248,13 @@ void collective_all(Step& s, const Inst& i) {
 void collective(Step& s, const Inst& i) {
   const uint32_t lanes = condition(s, i);
   if (lanes == 0) return;
-  const uint32_t need = s.row(i.a[0])[first_lane(lanes)];
+  const uint32_t* masks = s.row(i.a[0]);
   for (uint32_t m = lanes; m != 0; m &= m - 1)
-    if (s.row(i.a[0])[first_lane(m)] != need || (need >> first_lane(m) & 1) == 0)
+    if (const unsigned l = first_lane(m); (masks[l] >> l & 1) == 0)  // [measured H200 2026-11-30]
+      return s.fail(ErrorKind::device, "an illegal instruction: a lane that does not name itself", static_cast<int>(l));
+  const uint32_t need = masks[first_lane(lanes)];
+  for (uint32_t m = lanes; m != 0; m &= m - 1)
+    if (masks[first_lane(m)] != need)
       return s.fail(ErrorKind::unsupported, "several groups of lanes", static_cast<int>(first_lane(m)));
   collect(s, lanes, need);
 }
@@ -285,7 +285,8 @@ void decode_warpsync(Decoder& d, Inst& i) {
 }
 
 // --- CTA barriers
-void bar(Step& s, const Inst& i) { cta_barrier(s, s.mask, i.op, i.imm, i.flag[0]); }
+// Lanes in which the guard does not hold come along: warps arrive, not lanes. [measured H200 2026-11-30]
+void bar(Step& s, const Inst& i) { cta_barrier(s, s.active, i.op, i.imm, i.flag[0]); }
 void bar_red(Step& s, const Inst& i) {
   CtaBarrier& b = s.cta->barriers[i.op];
   b.count += static_cast<uint32_t>(std::popcount(s.mask & s.pred(i.pp)));
@@ -303,7 +304,7 @@ void bar_by_register(Step& s, const Inst& i) {
                     static_cast<int>(first_lane(m)));
   if (!i.flag[0] && v >> 16 == 0)
     return s.fail(ErrorKind::unsupported, "BAR.ARV without a number of threads");
-  cta_barrier(s, s.mask, v & 0xf, v >> 16 & 0xfff, i.flag[0]);
+  cta_barrier(s, s.active, v & 0xf, v >> 16 & 0xfff, i.flag[0]);
 }
 void decode_bar_by_register(Decoder& d, Inst& i) {
   const uint32_t mode = d.take(79, 77);

@@ -134,7 +134,6 @@ void decode_sts(Decoder& d, Inst& i) {
   i.exec = sts;
 }
 void decode_ldl(Decoder& d, Inst& i) {
-  if (d.extended()) return d.refuse("local memory through a uniform register");
   decode_load_register(d, i);
   decode_address32(d, i, 32);
   hints(d);
@@ -143,7 +142,6 @@ void decode_ldl(Decoder& d, Inst& i) {
   i.exec = ldl;
 }
 void decode_stl(Decoder& d, Inst& i) {
-  if (d.extended()) return d.refuse("local memory through a uniform register");
   decode_store_register(d, i, 32);
   decode_address32(d, i, 64);
   hints(d);

@@ -72,5 +72,32 @@ TEST_F(EngineTest, LanesOfOneMaskGoOnWithoutTheOthers) {
   EXPECT_EQ(cell(8), 0xffffff00u);
 }
 
+TEST_F(EngineTest, AGuardOfACtaBarrierDoesNotDivideTheWarp) {
+  std::vector<sass::RawInst> k;
+  const Gpr tid{0}, mask{2};
+  k.push_back(enc::s2r(tid, enc::sr_tid_x));
+  k.push_back(enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 8));
+  k.push_back(enc::with_guard(bar_sync(0), Pred{0}));
+  k.push_back(enc::vote_any_active(mask));
+  store_cell(k, mask, tid, {4});
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+  for (unsigned lane : {0, 7, 8, 31}) EXPECT_EQ(cell(lane), ~0u) << lane;
+}
+
+TEST_F(EngineTest, LanesThatDoNotNameThemselvesAreAnIllegalInstruction) {
+  std::vector<sass::RawInst> k;
+  k.push_back(enc::mov_imm({3}, 0x0000ffff));
+  k.push_back(word(0x0000000003087348, 0x000fea0003c00000));  // WARPSYNC.COLLECTIVE R3, 0x40
+  k.push_back(enc::nop());
+  k.push_back(word(0x000000000000791b, 0x000fea0003800000));  // ENDCOLLECTIVE
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_FALSE(r);
+  EXPECT_EQ(r.error().kind, ErrorKind::device);
+  EXPECT_NE(r.error().message.find("an illegal instruction"), std::string::npos) << r.error().to_string();
+}
+
 }  // namespace
 }  // namespace xtrace::interp_test

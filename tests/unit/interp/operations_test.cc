@@ -531,6 +531,9 @@ TEST(Operations, ConvergenceBarriersMove) {
   EXPECT_EQ(m.warp.barriers[8][8], 0xf0f0u);
   EXPECT_EQ(m.run(0x0000000008037355, 0x000fe20000000000, "BMOV.32 R3, B8"), "");
   EXPECT_EQ(m.warp.barriers[8][8], 0xf0f0u) << "not cleared";
+  m.set_each(3, [](unsigned l) { return 0x100 + l; });
+  EXPECT_EQ(m.run(0x0000000308007356, 0x000fe20000000000, "BMOV.32 B8, R3"), "");
+  EXPECT_EQ(m.warp.barriers[8][31], 0x100u) << "the lowest lane's";
 }
 
 TEST(Operations, MatrixTranspose) {
