@@ -171,12 +171,12 @@ Verdict judge_space(const SpatialEvidence& e, Reasons& r) {
   using Id = ReasonId;
   const bool fewer = e.ctas_per_sm_after < e.ctas_per_sm_before;
   const bool local = e.local_bytes_after > e.local_bytes_before;
-  const bool known = e.ctas_per_sm_before != 0 && e.ctas_per_sm_after != 0;
-  if (!known) r.add(Id::space_unknown);
-  if (known && fewer)
+  const bool counted = e.ctas_per_sm_before != 0 && e.ctas_per_sm_after != 0;
+  if (!counted) r.add(Id::space_unknown);
+  if (counted && fewer)
     r.add(Id::space_occupancy, "{} -> {} CTAs per SM", e.ctas_per_sm_before, e.ctas_per_sm_after);
   if (local) r.add(Id::space_local, "{} -> {} bytes per thread", e.local_bytes_before, e.local_bytes_after);
-  if (known && !fewer && !local) r.add(Id::space_same, "{} CTAs per SM", e.ctas_per_sm_after);
+  if (counted && !fewer && !local) r.add(Id::space_same, "{} CTAs per SM", e.ctas_per_sm_after);
   if (e.registers_after > e.registers_before)
     r.add(Id::space_registers, "{} -> {}", e.registers_before, e.registers_after);
   if (e.shared_bytes_after > e.shared_bytes_before)

@@ -3,7 +3,7 @@
 namespace xtrace::trace {
 namespace {
 
-constexpr LossInfo table[] = {
+constexpr LossInfo rows[] = {
 #define XTRACE_LOSS(name, severity, text) {Loss::name, #name, LossSeverity::severity, text},
 #include "trace/loss.def"
 #undef XTRACE_LOSS
@@ -23,8 +23,8 @@ std::string_view name_of(LossSeverity severity) {
   return "lost";
 }
 
-std::span<const LossInfo> all_losses() { return table; }
-const LossInfo& loss_info(Loss loss) { return table[static_cast<size_t>(loss)]; }
+std::span<const LossInfo> all_losses() { return rows; }
+const LossInfo& loss_info(Loss loss) { return rows[static_cast<size_t>(loss)]; }
 
 void LossCounts::add(Loss loss, uint32_t warp, uint32_t record, uint64_t bytes) {
   Row& r = rows_[static_cast<size_t>(loss)];
@@ -52,7 +52,7 @@ void LossCounts::merge(const LossCounts& other) {
 
 uint64_t LossCounts::count(LossSeverity severity) const {
   uint64_t sum = 0;
-  for (const LossInfo& info : table)
+  for (const LossInfo& info : rows)
     if (info.severity == severity) sum += count(info.loss);
   return sum;
 }

@@ -14,7 +14,7 @@ int run_sass(int argc, char** argv);
 
 namespace {
 
-constexpr Command table[] = {
+constexpr Command every_command[] = {
 #ifdef XTRACE_HAVE_RECORD
     {"record", "run a program and record its kernel launches into a bundle", run_record},
 #endif
@@ -38,10 +38,10 @@ constexpr Command table[] = {
 
 }  // namespace
 
-std::span<const Command> commands() { return table; }
+std::span<const Command> commands() { return every_command; }
 
 const Command* find_command(std::string_view name) {
-  for (const Command& c : table)
+  for (const Command& c : every_command)
     if (c.name == name) return &c;
   return nullptr;
 }
