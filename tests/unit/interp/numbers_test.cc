@@ -6,12 +6,11 @@
 #include <cmath>
 #include <random>
 
-#include "tests/unit/interp/machine.h"
+#include "tests/unit/interp/row.h"
 
 namespace xtrace::interp_test {
 namespace {
 
-uint32_t f(float v) { return std::bit_cast<uint32_t>(v); }
 void set64(Machine& m, unsigned r, uint64_t v) {
   m.set(r, static_cast<uint32_t>(v));
   m.set(r + 1, static_cast<uint32_t>(v >> 32));

@@ -11,11 +11,12 @@
 namespace xtrace::trace {
 namespace {
 
+using testing::all;
 using testing::Buffer;
 using testing::diamond_loop;
 using ::testing::HasSubstr;
 
-constexpr uint32_t all = 0xffffffff, low = 0x0000ffff, high = 0xffff0000;
+constexpr uint32_t low = 0x0000ffff, high = 0xffff0000;
 
 struct Step {
   uint32_t block, mask;

@@ -12,6 +12,8 @@
 
 namespace xtrace::trace::testing {
 
+inline constexpr uint32_t all = 0xffffffff;   // lanes
+
 constexpr uint64_t buffer_base = 0x400000000;
 
 // B0 -> B1 B2; B1 -> B3; B2 -> B3; B3 -> B1 B4; B4 exits. Instructions 3 2 7 1 11, so inst records of 2 1 3 1
@@ -160,6 +162,19 @@ inline void PrintTo(const Event& e, std::ostream* os) {
       << std::dec;
   for (uint64_t c : e.clocks) *os << ' ' << c;
   *os << '}';
+}
+
+// Every warp not mentioned ends at once with one legal run.
+inline void fill_others(Buffer& b, TraceKind kind, uint32_t from = 1) {
+  for (uint32_t w = from; w < b.map.layout.warps; ++w) {
+    b.start(w, 1000);
+    uint64_t clock = 1000;
+    for (uint32_t block : {0u, 1u, 3u, 4u}) {
+      if (kind == TraceKind::block) b.block(w, block, all, clock += 10);
+      if (kind == TraceKind::inst) b.inst_run(w, block, all, clock);
+    }
+    b.exit(w, clock + 5);
+  }
 }
 
 }  // namespace xtrace::trace::testing
