@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -15,22 +16,24 @@ constexpr size_t columns = 120;
 void append_wrapped(std::string& out, const std::string& first_indent, const std::string& next_indent,
                     const std::string& text) {
   std::string line = first_indent;
-  bool empty = true;
+  bool empty = true, broken = false;   // broken: by the text itself, in front of a hint
   size_t at = 0;
   while (at < text.size()) {
     size_t end = text.find_first_of(" \n", at);
     if (end == std::string::npos) end = text.size();
     const std::string word = text.substr(at, end - at);
-    at = end + 1;
-    if (word.empty()) continue;
-    if (!empty && line.size() + 1 + word.size() > columns) {
-      out += line + '\n';
-      line = next_indent;
-      empty = true;
+    if (!word.empty()) {
+      if (!empty && (broken || line.size() + 1 + word.size() > columns)) {
+        out += line + '\n';
+        line = next_indent;
+        empty = true;
+      }
+      if (!empty) line += ' ';
+      line += word;
+      empty = broken = false;
     }
-    if (!empty) line += ' ';
-    line += word;
-    empty = false;
+    broken = broken || (end < text.size() && text[end] == '\n');
+    at = end + 1;
   }
   out += line + '\n';
 }
@@ -237,19 +240,27 @@ std::string render_text(const ReplayReport& r) {
   if (r.timing) append_wrapped(out, "  ", "    ", conditions_text(*r.timing));
   if (!r.at.empty()) append_wrapped(out, "  ", "    ", "limited to: " + r.at);
 
-  out += fmt::format("\n  {:<6} {:<9} {:<12} {:<3} {:<22} {:>9} {:>9} {:>7} {:>7} {:>13} {:>7}\n", "probe",
-                     "sample", "verdict", "stp", "ratio [95 %]", "registers", "CTAs/SM", "local", "records",
+  size_t probe_width = 6, sample_width = 9;
+  for (const ConfigReport& c : r.configs) {
+    probe_width = std::max(probe_width, c.probe.size());
+    sample_width = std::max(sample_width, c.sample.size());
+  }
+  const auto first_columns = [&](std::string_view probe, std::string_view sample) {
+    return fmt::format("  {:<{}} {:<{}} ", probe, probe_width, sample, sample_width);
+  };
+  out += fmt::format("\n{}{:<12} {:<3} {:<22} {:>9} {:>9} {:>7} {:>7} {:>13} {:>7}\n", first_columns("probe", "sample"),
+                     "verdict", "stp", "ratio [95 %]", "registers", "CTAs/SM", "local", "records",
                      "code", "trace");
   for (const ConfigReport& c : r.configs) {
     if (!c.refused.empty()) {
-      append_wrapped(out, fmt::format("  {:<6} {:<9} refused: ", c.probe, c.sample), "      ", c.refused);
+      append_wrapped(out, first_columns(c.probe, c.sample) + "refused: ", "      ", c.refused);
       continue;
     }
     const SpatialEvidence s = c.space.value_or(SpatialEvidence{});
     const std::string marks{mark(c.judgement.semantics), mark(c.judgement.timing), mark(c.judgement.space)};
     std::string line =
-        fmt::format("  {:<6} {:<9} {:<12} {:<3} {:<22} {:>9} {:>9} {:>7} {:>7} {:>13} {:>7}", c.probe,
-                    c.sample, name_of(c.judgement.overall), marks, ratio_text(c),
+        fmt::format("{}{:<12} {:<3} {:<22} {:>9} {:>9} {:>7} {:>7} {:>13} {:>7}", first_columns(c.probe, c.sample),
+                    name_of(c.judgement.overall), marks, ratio_text(c),
                     c.space ? change(s.registers_before, s.registers_after) : "-",
                     c.space ? change(s.ctas_per_sm_before, s.ctas_per_sm_after) : "-",
                     c.space ? change(s.local_bytes_before, s.local_bytes_after) : "-", human_count(c.records),
