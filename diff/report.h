@@ -77,6 +77,7 @@ struct ReplayReport {
   std::string at;           // places that probes were limited to (--at); empty: everywhere
   std::vector<ConfigReport> configs;
   std::vector<std::string> warnings;
+  std::vector<std::string> not_written;   // why trusted traces could not be, where the machine is to blame: in warnings as well
 
   // A search over the configurations (diff/frontier.h): its table and JSON, and the configuration that it chose.
   bool searched = false;

@@ -37,7 +37,7 @@ Result<LaunchImage> load_launch(const bundle::BundleReader& bundle, uint64_t ord
     return with_hint(
         bad_input("{} holds no launch {}: it has {} launches, from {} to {}", bundle.directory().string(),
                   ordinal, launches.size(), launches.front().ordinal, launches.back().ordinal),
-        "xtrace show lists the recorded launches");
+        "xtrace ls lists the recorded launches");
   }
   if (it->status == bundle::LaunchStatus::skipped)
     return unsupported("launch {} ({}) was skipped when recording: {}", ordinal, it->kernel, it->skip_reason);

@@ -40,7 +40,7 @@ struct BundleReader::Impl {
 Status BundleReader::Impl::load_manifest() {
   std::error_code ec;
   if (!fs::is_directory(directory, ec))
-    return with_hint(bad_input("{} is not a bundle: no such directory", directory.string()),
+    return with_hint(bad_input("{} is not a bundle: {}", directory.string(), fs::exists(directory, ec) ? "it is no directory" : "no such directory"),
                      "record one with: xtrace record -o run.xtr ./app");
   const bool incomplete = fs::exists(directory / incomplete_name, ec);
   const bool has_manifest = fs::exists(directory / manifest_name, ec);

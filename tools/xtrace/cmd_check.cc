@@ -16,6 +16,8 @@
 #include "tools/xtrace/check/table.h"
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/kernel_name.h"
+#include "tools/xtrace/output_path.h"
+#include "tools/xtrace/scratch.h"
 #include "tools/xtrace/render_error.h"
 #include "tools/xtrace/replay/worker.h"
 #include "tools/xtrace/table.h"
@@ -38,31 +40,6 @@ struct Bundle {
   std::unique_ptr<bundle::BundleReader> reader;
 };
 
-// A folder of its own for traces that nobody asked for; gone with this object.
-class Scratch {
- public:
-  static Result<Scratch> make() {
-    std::error_code ec;
-    const fs::path base = fs::temp_directory_path(ec);
-    if (ec) return environment("no folder for temporary files: {}", ec.message());
-    std::string name = (base / "xtrace-check-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      return environment("can not create {}: {}", name, std::strerror(errno));
-    return Scratch(name);
-  }
-  Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  Scratch& operator=(Scratch&&) = delete;
-  ~Scratch() {
-    std::error_code ec;
-    if (!path_.empty()) fs::remove_all(path_, ec);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  explicit Scratch(fs::path path) : path_(std::move(path)) {}
-  fs::path path_;
-};
-
 std::string folder_name(const std::string& path) {
   const fs::path p = fs::path(path).lexically_normal();
   return (p.has_filename() ? p : p.parent_path()).filename().string();
@@ -83,11 +60,10 @@ Result<std::vector<Bundle>> open(const std::vector<std::string>& paths) {
 }
 
 Result<ReplayOptions> options_of(const Flags& f) {
-  if (f.clean < 1 || f.rounds < 1) return bad_input("--clean and --rounds start at 1");
-  if (f.processes < 1 || f.processes > 64) return bad_input("--processes goes from 1 to 64");
   ReplayOptions o;
   XT_TRY(o.backend, parse_backend(f.backend));
   o.compare = true;
+  o.announced_by = "check";
   o.quiet = f.quiet;
   o.clean_replays = static_cast<uint32_t>(f.clean);
   o.rounds = static_cast<uint32_t>(f.rounds);
@@ -178,6 +154,7 @@ class Check {
       XT_TRY(const WorkerOutcome outcome,
              replay_in_workers(*bundle.reader, ordinals, options_, command,
                                [&](const LaunchResult& r) { take(bundle, r, limits.at(r.ordinal)); }));
+      options_.announced_by.clear();
       if (outcome.interrupted) {
         done = false;
         break;
@@ -199,6 +176,7 @@ class Check {
       run.errors.push_back({where, result.error, result.error_exit});
       return;
     }
+    for (const std::string& text : result.not_written) run.errors.push_back({where, text, exit_bad_input});
     const auto report = nlohmann::json::parse(result.json, nullptr, false);
     const auto environment = check::environment_of(report);
     auto rows = check::evaluate(report, bundle.name, limits);
@@ -284,16 +262,16 @@ int run_check(int argc, char** argv) {
   line.option("--backend", f.backend,
               "driver (a GPU), interp (the CPU, time is not judged), or auto: the driver where there is one "
               "(default: auto)");
-  line.option("--clean", f.clean, "clean replays that make the reference (default: 3)");
-  line.option("--rounds", f.rounds,
+  line.option("--clean", f.clean, {1, 1000}, "clean replays that make the reference (default: 3)");
+  line.option("--rounds", f.rounds, any_count,
               "most rounds of timing in a process; fewer when the budget is decided earlier (default: 50)");
-  line.option("--processes", f.processes, "processes that time a launch; a verdict needs two (default: 5)");
-  line.option("--time-limit", f.time_limit, "seconds for timing a launch that stays undecided (default: 10)");
-  line.option("--seed", f.seed, "of the sampling and of the order of timing (default: 1)");
-  line.option("--pair-sites", f.pair_sites,
+  line.option("--processes", f.processes, {1, 64}, "processes that time a launch; a verdict needs two (default: 5)");
+  line.option("--time-limit", f.time_limit, any_seconds, "seconds for timing a launch that stays undecided (default: 10)");
+  line.option("--seed", f.seed, any_seed, "of the sampling and of the order of timing (default: 1)");
+  line.option("--pair-sites", f.pair_sites, any_count,
               "most instructions that the pair probe rotates over (default: 512)");
-  line.option("--watchdog", f.watchdog, "seconds after which a launch counts as hung (default: 10)");
-  line.option("--device", f.device, "ordinal of the GPU (default: 0)");
+  line.option("--watchdog", f.watchdog, any_seconds, "seconds after which a launch counts as hung (default: 10)");
+  line.option("--device", f.device, any_device, "ordinal of the GPU (default: 0)");
   line.flag("--quiet", f.quiet, "no progress on stderr");
   if (const auto status = line.parse(argc, argv)) return *status;
   if (f.bundles.empty()) return usage_error("check", "BUNDLE is required", "see: xtrace help check");
@@ -302,10 +280,9 @@ int run_check(int argc, char** argv) {
     return usage_error("check", "--force without --baseline", "it permits a comparison");
 
   auto options = options_of(f);
-  if (!options) {
-    report("check", options.error());
-    return exit_usage;
-  }
+  if (!options) return wrong_value("check", options.error());
+  for (const auto& [path, folder] : {std::pair(f.json, false), {f.junit, false}, {f.traces, true}})
+    if (const Status writable = can_be_written(path, folder); !writable) return report("check", writable.error());
   const auto policy = read_policy(f.policy);
   if (!policy) return report("check", policy.error());
   std::optional<check::CheckRun> baseline;

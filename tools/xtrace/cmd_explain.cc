@@ -1,20 +1,37 @@
 // xtrace explain: what a reason code of a replay report means (diff/reasons.def).
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "diff/verdict.h"
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/render_error.h"
 
 namespace xtrace::cli {
+namespace {
+
+std::string reasons_json(std::span<const diff::ReasonInfo> reasons) {
+  nlohmann::ordered_json array = nlohmann::ordered_json::array();
+  for (const diff::ReasonInfo& r : reasons)
+    array.push_back({{"code", r.code}, {"aspect", diff::name_of(r.aspect)}, {"effect", diff::name_of(r.effect)}, {"meaning", r.meaning}});
+  return array.dump(1) + "\n";
+}
+
+}  // namespace
 
 int run_explain(int argc, char** argv) {
   std::string code;
+  bool json = false;
   CommandLine line("explain", {{"xtrace explain output-diverged", "what this reason means, how it is found, what to do"},
                                {"xtrace explain", "every code, one line each"}});
   line.optional_positional("CODE", code, "reason code, as a replay report shows it; all of them when left out");
+  line.flag("--json", json, "an array with one object a code");
   if (const auto status = line.parse(argc, argv)) return *status;
 
   const auto reasons = diff::all_reasons();
+  if (json && code.empty()) {
+    fmt::print("{}", reasons_json(reasons));
+    return 0;
+  }
   if (code.empty()) {
     size_t width = 0;
     for (const diff::ReasonInfo& r : reasons) width = std::max(width, r.code.size());
@@ -24,7 +41,11 @@ int run_explain(int argc, char** argv) {
   }
   const diff::ReasonInfo* reason = diff::find_reason(code);
   if (reason == nullptr)
-    return report("explain", with_hint(bad_input("no reason code '{}'", code), "list them with: xtrace explain").value());
+    return usage_error("explain", fmt::format("no reason code '{}'", code), "list them with: xtrace explain");
+  if (json) {
+    fmt::print("{}", reasons_json({reason, 1}));
+    return 0;
+  }
   fmt::print("{}", diff::explain(*reason));
   return 0;
 }

@@ -48,12 +48,14 @@ std::string show(const Pointer& p, const bundle::Param& param) {
                          : fmt::format("+{:#x}: region {}{}", p.offset, p.region, into);
 }
 
-Result<const LaunchRecord*> find_launch(const BundleReader& reader, const std::string& text) {
+std::optional<uint64_t> launch_number(const std::string& text) {
   uint64_t ordinal = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ordinal);
-  if (error != std::errc{} || end != text.data() + text.size())
-    return with_hint(bad_input("'{}' is not a launch number", text),
-                     fmt::format("see the first column of: xtrace ls {}", reader.directory().string()));
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return ordinal;
+}
+
+Result<const LaunchRecord*> find_launch(const BundleReader& reader, uint64_t ordinal) {
   for (const LaunchRecord& l : reader.launches())
     if (l.ordinal == ordinal) return &l;
   return with_hint(bad_input("no launch {} in {}: it holds {} launches", ordinal, reader.directory().string(),
@@ -234,9 +236,12 @@ int run_info(int argc, char** argv) {
   line.flag("--json", as_json, "print one JSON object");
   if (const auto status = line.parse(argc, argv)) return *status;
 
+  const auto ordinal = launch_number(number);
+  if (!ordinal)
+    return usage_error("info", fmt::format("'{}' is not a launch number", number), "see the first column of: xtrace ls " + path);
   const auto reader = BundleReader::open(path);
   if (!reader) return report("info", reader.error());
-  const auto launch = find_launch(**reader, number);
+  const auto launch = find_launch(**reader, *ordinal);
   if (!launch) return report("info", launch.error());
   const LaunchRecord& l = **launch;
   if (as_json) {

@@ -18,6 +18,7 @@
 #include "capture/bundle/bundle_writer.h"
 #include "capture/bundle/record_settings.h"
 #include "tools/xtrace/command_line.h"
+#include "tools/xtrace/kernel_pattern.h"
 #include "tools/xtrace/quantity.h"
 #include "tools/xtrace/render_error.h"
 #include "tools/xtrace/table.h"
@@ -322,6 +323,11 @@ void print_summary(const RecordSettings& settings, const Outcome& o, const Child
   for (const std::string& w : messages.warnings) fmt::print(stderr, "  warning  {}\n", printable(w));
 }
 
+std::string how_it_ended(const ChildEnd& end) {
+  return WIFSIGNALED(end.status) ? fmt::format("was ended by signal {}", WTERMSIG(end.status))
+                                 : fmt::format("ended with exit status {}", WEXITSTATUS(end.status));
+}
+
 // Why the recording is not what was asked for; success when it is.
 Status verdict(const Result<Outcome>& outcome, const Messages& messages, const ChildEnd& end) {
   if (!messages.fatal.empty()) {
@@ -333,9 +339,9 @@ Status verdict(const Result<Outcome>& outcome, const Messages& messages, const C
     return with_hint(environment("{}", text.substr(0, end_of_message)), text.substr(end_of_message + joint.size()));
   }
   if (!messages.claimed)
-    return with_hint(
-        environment("the program did not initialise CUDA, or its driver did not load {}", library_name),
-        "nothing was recorded");
+    return with_hint(environment("nothing was recorded: the program, which {}, did not initialise CUDA, or its driver did not load {}",
+                                 how_it_ended(end), library_name),
+                     "does it use a GPU when it runs by itself? a child of its first CUDA process is not followed");
   if (!outcome)
     return messages.stats.contains("seen") && messages.stats.at("seen") == "0"
                ? Status(environment("the program launched no kernel: nothing was recorded"))
@@ -372,8 +378,8 @@ int run_record(int argc, char** argv) {
   line.option("--scope", settings.scope,
               "memory to record: reachable (what pointers lead to) or all (every allocation seen)");
   line.option("--max-bytes", max_bytes, "skip launches with more memory than this; K, M, G, T; 0 = no limit");
-  line.option("--drain-timeout", drain_seconds, "seconds to wait for the device before a launch is skipped");
-  line.option("--zstd-level", settings.zstd_level, "compression level, 1 to 19");
+  line.option("--drain-timeout", drain_seconds, any_count, "seconds to wait for the device before a launch is skipped");
+  line.option("--zstd-level", settings.zstd_level, {1, 19}, "compression level, 1 to 19");
   line.flag("--overwrite", overwrite, "replace the bundle if it exists");
   line.option("--cupti", cupti, "path of libcupti.so (default: look around)");
   line.flag("--follow", follow, "record child processes too (not supported)");
@@ -398,9 +404,8 @@ int run_record(int argc, char** argv) {
   if (settings.scope != "reachable" && settings.scope != "all")
     return usage_error("record",
                        fmt::format("--scope: expected reachable or all, found '{}'", settings.scope), usage);
-  if (settings.zstd_level < 1 || settings.zstd_level > 19)
-    return usage_error("record", fmt::format("--zstd-level: expected 1 to 19, found {}", settings.zstd_level),
-                       usage);
+  if (!settings.kernel.empty())
+    if (const auto kernel = KernelPattern::parse(settings.kernel); !kernel) return wrong_value("record", kernel.error());
   if (const auto spec = bundle::LaunchSpec::parse(settings.launches); !spec)
     return usage_error("record", spec.error().message, spec.error().hint.empty() ? usage : spec.error().hint);
   const auto size = bundle::parse_size(max_bytes);

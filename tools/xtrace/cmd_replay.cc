@@ -1,12 +1,13 @@
 // xtrace replay: replay recorded launches, clean and under probes, compare, judge, emit.
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "base/file.h"
 #include "capture/bundle/bundle_reader.h"
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/kernel_name.h"
+#include "tools/xtrace/kernel_pattern.h"
+#include "tools/xtrace/output_path.h"
 #include "tools/xtrace/render_error.h"
 #include "tools/xtrace/replay/worker.h"
 
@@ -22,6 +23,37 @@ struct Flags {
   uint64_t clean = 3, rounds = 50, processes = 5, seed = 1, pair_sites = 512, interval_sites = 16, max_slices = 2'000'000, device = 0;
 };
 
+// Of what was asked for, what no probe that was asked for looks at, or what one of them lacks.
+Status fits_probes(const Flags& f, const ReplayOptions& o) {
+  using instrument::ProbeKind;
+  const auto asked = [&](auto... kinds) {
+    return std::any_of(o.probes.begin(), o.probes.end(), [&](ProbeKind p) { return ((p == kinds) || ...); });
+  };
+  const bool places = asked(ProbeKind::inst, ProbeKind::pair, ProbeKind::mem) ||
+                      std::any_of(o.probes.begin(), o.probes.end(), [](ProbeKind p) { return instrument::probe_info(p).points; });
+  const bool regs = !f.regs.empty() || !f.regs_behind.empty();
+  const bool sparse = std::any_of(o.samples.begin(), o.samples.end(), [](const Sample& s) { return s.sites_one_in > 1; });
+  const struct {
+    bool wrong;
+    const char* message;
+    const char* hint;
+  } rows[] = {
+      {!f.places.empty() && !places, "--at limits none of the probes", "it limits inst, pair, mem and point probes: add one to --probes"},
+      {regs && !asked(ProbeKind::reg), "--regs and --regs-behind are of the reg probe", "add reg to --probes"},
+      {!f.customs.empty() && !asked(ProbeKind::custom), "--custom is of the custom probe", "add custom to --probes"},
+      {!f.ranges.empty() && !asked(ProbeKind::range), "--range is of the range probe", "add range to --probes"},
+      {asked(ProbeKind::reg) && !regs, "reg was told no registers", "add --regs R4,UR6,P0"},
+      {asked(ProbeKind::custom) && f.customs.empty(), "custom was told nothing", "add --custom \"at op:LDG record clock, R4\""},
+      {asked(ProbeKind::range) && f.ranges.empty() && f.places.empty(), "range was told no region",
+       "add --range \"line:sgemm.cu:15-20\", or --at"},
+      {f.rotate && !sparse, "--rotate without a sample of sites", "add --sample site:1/N"},
+      {f.search && !f.compare, "--search without --compare", "it chooses by what a comparison shows"},
+  };
+  for (const auto& row : rows)
+    if (row.wrong) return with_hint(bad_input("{}", row.message), row.hint);
+  return {};
+}
+
 Result<ReplayOptions> options_of(const Flags& f) {
   ReplayOptions o;
   o.bundle = f.bundle;
@@ -35,15 +67,12 @@ Result<ReplayOptions> options_of(const Flags& f) {
   }
   o.sampled = !o.samples.empty();
   if (o.samples.empty()) o.samples = f.search ? std::vector<Sample>{{1}, {4}, {16}} : std::vector<Sample>{{}};
-  if (f.search && !f.compare) return with_hint(bad_input("--search without --compare"), "it chooses by what a comparison shows");
+  XT_TRY_STATUS(fits_probes(f, o));
   XT_TRY_STATUS(parse_places(f.places, o));
   XT_TRY_STATUS(parse_regs(f.regs, f.regs_behind, o.asked));
   for (const std::string& text : f.customs) XT_TRY_STATUS(parse_custom(text, o.asked));
   for (const std::string& text : f.ranges) XT_TRY_STATUS(parse_range(text, o.asked));
   o.rotate = f.rotate;
-  if (f.budget < 1) return with_hint(bad_input("budget {} is below 1", f.budget), "1.05 allows a launch to take 5 % longer");
-  if (f.clean < 1 || f.rounds < 1) return bad_input("--clean and --rounds start at 1");
-  if (f.processes < 1 || f.processes > 64) return bad_input("--processes goes from 1 to 64");
   o.compare = f.compare;
   o.quiet = f.quiet;
   o.search = f.search;
@@ -61,33 +90,40 @@ Result<ReplayOptions> options_of(const Flags& f) {
   return o;
 }
 
-Result<std::vector<uint64_t>> select(const bundle::BundleReader& reader, const Flags& f) {
-  std::vector<uint64_t> wanted;
+struct Selection {
+  std::vector<uint64_t> ordinals;        // none: all that were recorded
+  std::optional<KernelPattern> kernel;
+};
+
+Result<Selection> selection_of(const Flags& f) {
+  Selection s;
   if (!f.launches.empty()) {
-    XT_TRY(wanted, parse_ordinals(f.launches));
+    XT_TRY(s.ordinals, parse_ordinals(f.launches));
   }
-  std::optional<std::regex> kernel;
   if (!f.kernel.empty()) {
-    try {
-      kernel.emplace(f.kernel);
-    } catch (const std::regex_error& e) {
-      return bad_input("malformed regular expression '{}': {}", f.kernel, e.what());
-    }
+    XT_TRY_IN(s.kernel, KernelPattern::parse(f.kernel), "--kernel");
   }
+  return s;
+}
+
+Result<std::vector<uint64_t>> select(const bundle::BundleReader& reader, const Selection& selection, const Flags& f) {
+  const std::vector<uint64_t>& wanted = selection.ordinals;
   std::vector<uint64_t> ordinals;
   for (const bundle::LaunchRecord& l : reader.launches()) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), l.ordinal) == wanted.end()) continue;
     if (wanted.empty() && l.status != bundle::LaunchStatus::recorded) continue;
-    if (kernel && !std::regex_search(l.kernel, *kernel) && !std::regex_search(demangled(l.kernel), *kernel)) continue;
+    if (selection.kernel && !selection.kernel->matches(l.kernel, demangled(l.kernel))) continue;
     ordinals.push_back(l.ordinal);
   }
+  const std::string bundle = reader.directory().string();
+  const auto refuse = [&](tl::unexpected<Error> e) { return with_hint(std::move(e), "list the launches with: xtrace ls " + bundle); };
   for (uint64_t w : wanted)
     if (std::none_of(reader.launches().begin(), reader.launches().end(), [&](const auto& l) { return l.ordinal == w; }))
-      return with_hint(bad_input("no launch {} in {}", w, reader.directory().string()),
-                       "list the launches with: xtrace ls " + reader.directory().string());
+      return refuse(bad_input("no launch {} in {}: it holds {} launches", w, bundle, reader.launches().size()));
   if (ordinals.empty())
-    return with_hint(bad_input("no recorded launch to replay in {}", reader.directory().string()),
-                     "list the launches with: xtrace ls " + reader.directory().string());
+    return refuse(selection.kernel ? bad_input("no kernel of {} has a name that matches '{}'",
+                                               wanted.empty() ? bundle : fmt::format("launch {} of {}", f.launches, bundle), f.kernel)
+                                   : bad_input("no launch of {} was recorded", bundle));
   return ordinals;
 }
 
@@ -139,32 +175,38 @@ int run_replay(int argc, char** argv) {
   line.option("--json", f.json, "write all reports to this file as JSON; - for stdout instead of the tables");
   line.option("--traces", f.traces, "folder for what trusted traces leave behind (default: BUNDLE/traces)");
   line.option("--keep-code", f.keep_code, "folder for the spliced cubins, one for each launch, probe and sample");
-  line.option("--budget", f.budget, "largest ratio of times that is still trusted (default: 1.05)");
-  line.option("--clean", f.clean, "clean replays that make the reference (default: 3)");
-  line.option("--rounds", f.rounds, "most rounds of timing in a process; fewer when the budget is decided earlier (default: 50)");
-  line.option("--processes", f.processes, "processes that time a launch; a verdict needs two (default: 5)");
-  line.option("--time-limit", f.time_limit, "seconds for timing a launch that stays undecided (default: 10)");
-  line.option("--seed", f.seed, "of the sampling and of the order of timing (default: 1)");
-  line.option("--pair-sites", f.pair_sites, "most instructions that the pair probe rotates over (default: 512)");
-  line.option("--interval-sites", f.interval_sites,
+  line.option("--budget", f.budget, {1, 1000}, "largest ratio of times that is still trusted: 1.05 is 5 % more (default: 1.05)");
+  line.option("--clean", f.clean, {1, 1000}, "clean replays that make the reference (default: 3)");
+  line.option("--rounds", f.rounds, any_count, "most rounds of timing in a process; fewer when the budget is decided earlier (default: 50)");
+  line.option("--processes", f.processes, {1, 64}, "processes that time a launch; a verdict needs two (default: 5)");
+  line.option("--time-limit", f.time_limit, any_seconds, "seconds for timing a launch that stays undecided (default: 10)");
+  line.option("--seed", f.seed, any_seed, "of the sampling and of the order of timing (default: 1)");
+  line.option("--pair-sites", f.pair_sites, any_count, "most instructions that the pair probe rotates over (default: 512)");
+  line.option("--interval-sites", f.interval_sites, {0, any_count.high},
               "pair: instructions measured at several sampling rates, for error bars of intervals (default: 16)");
-  line.option("--max-slices", f.max_slices, "most slices of a Perfetto timeline (default: 2000000)");
-  line.option("--watchdog", f.watchdog, "seconds after which a launch counts as hung (default: 10)");
+  line.option("--max-slices", f.max_slices, {1, 1'000'000'000}, "most slices of a Perfetto timeline (default: 2000000)");
+  line.option("--watchdog", f.watchdog, any_seconds, "seconds after which a launch counts as hung (default: 10)");
   line.option("--backend", f.backend,
               "driver (a GPU), interp (the CPU, time is modelled), or auto: the driver where there is one (default: auto)");
-  line.option("--device", f.device, "ordinal of the GPU (default: 0)");
+  line.option("--device", f.device, any_device, "ordinal of the GPU (default: 0)");
   line.flag("--quiet", f.quiet, "no progress on stderr");
   if (const auto status = line.parse(argc, argv)) return *status;
 
+  if (!f.compare && line.given("--budget"))
+    return usage_error("replay", "--budget without --compare", "times are held against a budget where they are compared");
+  for (const std::string& text : f.customs)   // that a file is missing is no mistake of the command line
+    if (text.starts_with('@'))
+      if (const auto file = read_file(text.substr(1)); !file) return report("replay", file.error());
   const auto options = options_of(f);
-  if (!options) {
-    report("replay", options.error());
-    return exit_usage;
-  }
+  if (!options) return wrong_value("replay", options.error());
+  const auto selection = selection_of(f);
+  if (!selection) return wrong_value("replay", selection.error());
   const auto reader = bundle::BundleReader::open(f.bundle);
   if (!reader) return report("replay", reader.error());
-  const auto ordinals = select(**reader, f);
+  const auto ordinals = select(**reader, *selection, f);
   if (!ordinals) return report("replay", ordinals.error());
+  for (const auto& [path, folder] : {std::pair(f.json, false), {f.traces, true}, {f.keep_code, true}})
+    if (const Status writable = can_be_written(path, folder); !writable) return report("replay", writable.error());
 
   if (const auto part = worker_of()) work_as(*part, **reader, *ordinals, *options);
 
@@ -181,6 +223,10 @@ int run_replay(int argc, char** argv) {
     else if (tables)
       fmt::print("{}\n", r.text);
     std::fflush(stdout);
+    for (const std::string& text : r.not_written) {
+      fmt::print(stderr, "xtrace replay: error: launch {}: {}\n", r.ordinal, text);
+      status = worse(status, exit_bad_input);
+    }
   });
   if (!outcome) return report("replay", outcome.error());
   if (!tables)

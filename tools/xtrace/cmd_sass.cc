@@ -65,24 +65,29 @@ int run_sass(int argc, char** argv) {
       "cubin, fatbin, object, program or library; for explain a word of 128 bits, for asm a text");
   line.option("--kernel", o.kernel, "function, mangled or not, or a part of its name that no other has");
   line.option(
-      "--sm", o.sm,
+      "--sm", o.sm, {1, 999},
       "architecture: 75, 80, 86, 87, 89, 90, 100, 103, 120 or 121; explain and asm take 90 without it");
-  line.option("--pc", o.pc, "offset of the instruction in its section, for branch targets (asm)");
+  line.option("--pc", o.pc, {0, 0xffff'ffff}, "offset of the instruction in its section, for branch targets (asm)");
   line.flag("--json", o.json, "print one JSON object (dump, liveness)");
   line.flag("--dot", o.dot, "print a graph for graphviz (cfg)");
   line.option("-o,--output", o.output, "file to write (extract)");
+  const auto action_named = [](std::string_view name) {
+    return std::find_if(std::begin(actions), std::end(actions), [&](const Action& a) { return a.name == name; });
+  };
+  const auto unknown_action = [](std::string_view name) {
+    return usage_error("sass", fmt::format("unknown action '{}'", name), "the actions are " + action_names());
+  };
+  // Before the complaint that a file is missing.
+  if (argc == 2 && argv[1][0] != '-' && action_named(argv[1]) == std::end(actions)) return unknown_action(argv[1]);
   if (const auto status = line.parse(argc, argv)) return *status;
 
-  const auto action = std::find_if(std::begin(actions), std::end(actions),
-                                   [&](const Action& a) { return a.name == o.action; });
-  if (action == std::end(actions))
-    return usage_error("sass", fmt::format("unknown action '{}'", o.action),
-                       "the actions are " + action_names());
+  const auto action = action_named(o.action);
+  if (action == std::end(actions)) return unknown_action(o.action);
   if (const std::string bad = misuse(*action, o); !bad.empty())
     return usage_error("sass", bad, "see: xtrace help sass");
   if (o.sm != 0)
     if (const auto arch = sass::find_arch(static_cast<unsigned>(o.sm)); !arch)
-      return report("sass", arch.error());
+      return wrong_value("sass", arch.error());
   const Result<int> status = action->run(o);
   return status ? *status : report("sass", status.error());
 }

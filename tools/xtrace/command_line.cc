@@ -5,6 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cstring>
+#include <type_traits>
 
 #include "base/check.h"
 #include "base/status.h"
@@ -30,6 +33,36 @@ std::string lower_case(std::string message) {
   return message;
 }
 
+// An empty word is a variable of a script that was not set, and never a value.
+const CLI::Validator not_empty([](std::string& word) { return word.empty() ? "expected a value, found ''" : ""; }, "");
+
+template <typename T>
+std::optional<T> number_of(std::string_view word) {
+  T value{};
+  std::from_chars_result end{};
+  if constexpr (std::is_integral_v<T>) {
+    const bool hex = word.starts_with("0x");
+    if (hex) word.remove_prefix(2);
+    end = std::from_chars(word.data(), word.data() + word.size(), value, hex ? 16 : 10);
+  } else {
+    end = std::from_chars(word.data(), word.data() + word.size(), value);
+  }
+  if (end.ec != std::errc{} || end.ptr != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+template <typename T>
+CLI::Validator in_range(Range<T> range) {
+  return CLI::Validator(
+      [range](std::string& word) {
+        const auto value = number_of<T>(word);
+        if (value && *value >= range.low && *value <= range.high) return std::string();   // not a NaN either
+        return fmt::format("expected {} from {} to {}, found '{}'", std::is_integral_v<T> ? "a whole number" : "a number", range.low,
+                           range.high, word);
+      },
+      "");
+}
+
 }  // namespace
 
 CommandLine::CommandLine(std::string_view name, std::initializer_list<Example> examples) : name_(name) {
@@ -42,30 +75,31 @@ CommandLine::CommandLine(std::string_view name, std::initializer_list<Example> e
 CommandLine::~CommandLine() = default;
 
 void CommandLine::positional(const std::string& name, std::string& value, const std::string& help) {
-  app_->add_option(name, value, help)->required()->option_text(" ");
+  app_->add_option(name, value, help)->required()->option_text(" ")->check(not_empty);
 }
 void CommandLine::optional_positional(const std::string& name, std::string& value, const std::string& help) {
-  app_->add_option(name, value, help)->option_text(" ");
+  app_->add_option(name, value, help)->option_text(" ")->check(not_empty);
 }
 void CommandLine::flag(const std::string& names, bool& value, const std::string& help) {
   app_->add_flag(names, value, help);
 }
 void CommandLine::option(const std::string& names, std::string& value, const std::string& help) {
-  app_->add_option(names, value, help)->capture_default_str();
+  app_->add_option(names, value, help)->capture_default_str()->check(not_empty);
 }
-void CommandLine::option(const std::string& names, uint64_t& value, const std::string& help) {
-  app_->add_option(names, value, help)->capture_default_str();
+void CommandLine::option(const std::string& names, uint64_t& value, Range<uint64_t> range, const std::string& help) {
+  app_->add_option(names, value, help)->capture_default_str()->check(in_range(range));
 }
-void CommandLine::option(const std::string& names, double& value, const std::string& help) {
-  app_->add_option(names, value, help)->capture_default_str();
+void CommandLine::option(const std::string& names, double& value, Range<double> range, const std::string& help) {
+  app_->add_option(names, value, help)->capture_default_str()->check(in_range(range));
 }
 void CommandLine::option(const std::string& names, std::vector<std::string>& value, const std::string& help) {
-  app_->add_option(names, value, help)->delimiter(',');
+  app_->add_option(names, value, help)->delimiter(',')->check(not_empty);
 }
 void CommandLine::repeated(const std::string& names, std::vector<std::string>& value, const std::string& help) {
-  app_->add_option(names, value, help)->allow_extra_args(false);
+  app_->add_option(names, value, help)->allow_extra_args(false)->check(not_empty);
 }
 void CommandLine::stop_at_first_word() { app_->prefix_command(); }
+bool CommandLine::given(const std::string& name) const { return app_->count(name) != 0; }
 std::vector<std::string> CommandLine::rest() const { return app_->remaining(); }
 
 std::optional<int> CommandLine::parse(int argc, char** argv) {
@@ -73,7 +107,10 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
     app_->parse(argc, argv);
     return std::nullopt;
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app_->help());
+    std::string help = app_->help();
+    if (const size_t end = help.find("[OPTIONS]\n"); app_->get_prefix_command() && end != std::string::npos)
+      help.insert(end + std::strlen("[OPTIONS]"), " -- PROGRAM [ARGUMENT]...");
+    fmt::print("{}", help);
     return 0;
   } catch (const CLI::ParseError& e) {
     return usage_error(name_, lower_case(e.what()), fmt::format("see: xtrace help {}", name_));

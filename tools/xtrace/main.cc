@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "base/status.h"
 #include "tools/xtrace/command.h"
@@ -60,11 +62,16 @@ int main(int argc, char** argv) {
   int status = exit_internal;
   try {
     status = cli::run(argc, argv);
+  } catch (const std::system_error& e) {   // of fmt::print, on a full disk, say; of a thread that can not be started
+    const bool print = std::string_view(e.what()).starts_with("cannot write to file");
+    return cli::report("", Error{ErrorKind::environment, print ? "can not write to stdout: " + e.code().message() : e.what(), {}, {}});
   } catch (const std::exception& e) {
     return cli::report("",
                        Error{ErrorKind::internal, fmt::format("unexpected exception: {}", e.what()), {}, {}});
   }
-  if (std::fflush(stdout) != 0 && status == 0)
+  // Who reads the output must not take what is missing for what was found.
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!written && (status == exit_trusted || status == exit_not_trusted || status == exit_inconclusive))
     return cli::report("", Error{ErrorKind::environment, "can not write to stdout", {}, {}});
   return status;
 }

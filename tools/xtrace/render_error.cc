@@ -27,6 +27,11 @@ int report(std::string_view command, const Error& error) {
   return exit_code(error.kind);
 }
 
+int wrong_value(std::string_view command, const Error& error) {
+  report(command, error);
+  return exit_usage;
+}
+
 int usage_error(std::string_view command, std::string_view message, std::string_view hint) {
   std::fflush(stdout);
   fmt::print(stderr, "{}\n", line(command, message));

@@ -15,6 +15,8 @@ namespace xtrace::cli {
 std::string render_error(std::string_view command, const Error& error);
 // Prints it; returns the exit status that its kind asks for.
 int report(std::string_view command, const Error& error);
+// The same for an Error about a value on the command line: returns 64.
+int wrong_value(std::string_view command, const Error& error);
 // A mistake on the command line; returns 64.
 int usage_error(std::string_view command, std::string_view message, std::string_view hint);
 

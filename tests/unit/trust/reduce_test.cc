@@ -41,7 +41,7 @@ TEST(Reduce, FindsOneAndSeveral) {
 }
 
 TEST(Reduce, NothingToReduceAndNothingToTrust) {
-  EXPECT_THAT(reduce(up_to(5), needs({99})).error().message, HasSubstr("does not diverge"));
+  EXPECT_TRUE(reduce(up_to(5), needs({99}))->pcs.empty());
   int calls = 0;
   const auto once = reduce({16}, [&](const auto&) -> Result<std::string> { return std::string(calls++ == 0 ? "diverged" : ""); });
   ASSERT_FALSE(once);

@@ -163,12 +163,14 @@ Result<Policy> Policy::parse(std::string_view text, const std::string& name) {
           with_hint(bad_input("line {}: unknown section [{}{}]", s.line, s.kind, s.named ? ".\"...\"" : ""),
                     "there are [default] and [kernel.\"regular expression\"]")
               .value());
-    if (!is_default) try {
-        section.kernel.emplace(s.name);
-      } catch (const std::regex_error& e) {
-        return named(
-            bad_input("line {}: malformed regular expression '{}': {}", s.line, s.name, e.what()).value());
+    if (!is_default) {
+      auto pattern = cli::KernelPattern::parse(s.name);
+      if (!pattern) {
+        pattern.error().message = fmt::format("line {}: {}", s.line, pattern.error().message);
+        return named(std::move(pattern).error());
       }
+      section.kernel = std::move(*pattern);
+    }
     for (const TomlEntry& entry : s.entries) {
       auto setting = setting_of(entry);
       if (!setting) return named(std::move(setting).error());
@@ -183,8 +185,7 @@ Result<Policy> Policy::parse(std::string_view text, const std::string& name) {
 Limits Policy::limits_for(const std::string& kernel, const std::string& kernel_text) const {
   Limits limits;
   for (const Section& s : sections_) {
-    if (s.kernel && !std::regex_search(kernel, *s.kernel) && !std::regex_search(kernel_text, *s.kernel))
-      continue;
+    if (s.kernel && !s.kernel->matches(kernel, kernel_text)) continue;
     for (const Setting& setting : s.settings) keys[setting.row].apply(limits, setting.value, setting.member);
   }
   return limits;

@@ -5,13 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "tools/xtrace/check/toml.h"
+#include "tools/xtrace/kernel_pattern.h"
 
 namespace xtrace::check {
 
@@ -60,7 +60,7 @@ class Policy {
     TomlValue value;
   };
   struct Section {
-    std::optional<std::regex> kernel;  // none: [default]
+    std::optional<cli::KernelPattern> kernel;  // none: [default]
     std::vector<Setting> settings;
   };
   static Result<Setting> setting_of(const TomlEntry& entry);

@@ -26,13 +26,14 @@ struct Drawn {
   uint32_t one_in = 1, seed = 0;
   wire::Selection select{};
   uint32_t clock_gap = instrument::usual_clock_gap;   // inst: Plan::clock_gap
-  bool has(uint32_t warp, uint32_t warps_per_cta) const {
+  bool has(uint32_t warp, uint32_t warps_per_cta) const { return layout(warps_per_cta).is_sampled(warp); }
+  wire::SlotLayout layout(uint32_t warps_per_cta) const {
     wire::SlotLayout l;
     l.one_in = one_in;
     l.seed = seed;
     l.select = select;
     l.warps_per_cta = warps_per_cta;
-    return l.is_sampled(warp);
+    return l;
   }
 };
 

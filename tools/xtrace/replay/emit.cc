@@ -61,7 +61,8 @@ std::string stem_of(const EmitContext& e, const diff::ConfigReport& config) { re
 Result<fs::path> trace_path(const EmitContext& e, const std::string& name) {
   std::error_code ec;
   fs::create_directories(e.options.traces, ec);
-  if (ec) return environment("can not create {}: {}", e.options.traces.string(), ec.message());
+  if (ec)
+    return with_hint(environment("can not create {}: {}", e.options.traces.string(), ec.message()), "--traces names another folder");
   return e.options.traces / name;
 }
 

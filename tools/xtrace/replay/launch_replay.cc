@@ -211,6 +211,10 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
     }
     const Sample& sample = *here;
     const Drawn d = drawn(sample);
+    if (const Status some = selects_some(sample, d, launch_.record, all.warps_per_cta); !some) {
+      refuse_all(sample, some.error());
+      continue;
+    }
     if (const auto tail = tail_of(sample, d, launch_.record, wave(), all.warps_per_cta)) warn(*tail);
     const instrument::Splicer splicer = splicer_->sparse({sample.sites_one_in, sample.part});
     LaunchContext c{backend_, launch_, splicer, reference_, all.warps, all.warps_per_cta};
@@ -454,6 +458,7 @@ Status LaunchReplay::emit() {
     if (emitted.error().kind == ErrorKind::internal) return emitted;
     config.artefacts.clear();
     report_.warnings.push_back("no trace file: " + emitted.error().to_string());
+    if (emitted.error().kind == ErrorKind::environment) report_.not_written.push_back(emitted.error().to_string());
   }
   return {};
 }

@@ -60,9 +60,10 @@ Result<std::vector<ProbeKind>> parse_probes(const std::string& text) {
     const auto all = instrument::all_probes();
     const auto row = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.name == name; });
     if (row == all.end()) {
-      std::vector<std::string_view> names{"all"};
+      std::vector<std::string_view> names;
       for (const auto& p : all) names.push_back(p.name);
-      return with_hint(bad_input("unknown probe '{}'", name), fmt::format("probes are: {}", fmt::join(names, ", ")));
+      return with_hint(name == "all" ? bad_input("'all' among other probes: '{}'", text) : bad_input("unknown probe '{}'", name),
+                       fmt::format("probes are: {}; or all alone, for block, inst and pair", fmt::join(names, ", ")));
     }
     if (std::find(probes.begin(), probes.end(), row->kind) == probes.end()) probes.push_back(row->kind);
   }

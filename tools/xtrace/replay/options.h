@@ -44,6 +44,7 @@ struct ReplayOptions {
   bool search = false;               // emit the richest configuration that stays trusted within the budget, and no other
   bool compare = false;
   bool quiet = false;
+  std::string announced_by = "replay";   // the command that says on stderr which backend it took; empty: nobody
   double budget = 1.05;
   std::vector<double> more_budgets;  // that timing should decide as well, where it can
   uint32_t clean_replays = 3, rounds = 50, seed = 1;

@@ -22,7 +22,7 @@ Result<Reduction> reduce(std::vector<uint32_t> pcs, const Trial& trial) {
     return true;
   };
   XT_TRY(const bool all, diverges(pcs));
-  if (!all) return bad_input("the configuration does not diverge: there is nothing to reduce");
+  if (!all) return Reduction{};
 
   // In `parts` pieces of about the same size: one piece alone, or all but one; finer when neither diverges.
   for (size_t parts = 2; pcs.size() > 1;) {

@@ -19,7 +19,7 @@ struct Reduction {
   uint32_t trials = 0;
 };
 
-// Delta debugging. bad_input when the whole set does not diverge. Deterministic trials are taken for granted: the result is
+// Delta debugging. No instructions when the whole set does not diverge. Deterministic trials are taken for granted: the result is
 // tried once more, and an error says so when it does not diverge again.
 Result<Reduction> reduce(std::vector<uint32_t> pcs, const Trial& trial);
 

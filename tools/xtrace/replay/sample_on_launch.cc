@@ -48,6 +48,15 @@ Drawn drawn(const Sample& sample, uint32_t seed, uint32_t wave) {
   return d;
 }
 
+Status selects_some(const Sample& sample, const Drawn& d, const bundle::LaunchRecord& launch, uint32_t warps_per_cta) {
+  const uint64_t warps = launch.grid.count() * warps_per_cta;
+  const wire::SlotLayout layout = d.layout(warps_per_cta);
+  for (uint64_t w = 0; w < warps; ++w)
+    if (layout.is_sampled(static_cast<uint32_t>(w))) return {};
+  return with_hint(unsupported("none of the launch's {} CTAs of {} warps is in the sample {}", launch.grid.count(), warps_per_cta, sample.text()),
+                   "CTAs, and the warps of a CTA, are counted from 0");
+}
+
 std::optional<std::string> tail_of(const Sample& sample, const Drawn& d, const bundle::LaunchRecord& launch, uint32_t wave,
                                    uint32_t warps_per_cta) {
   const uint64_t ctas = launch.grid.count();

@@ -15,6 +15,8 @@ Result<Sample> on_launch(Sample sample, const bundle::LaunchRecord& launch);
 Status makes_sense(instrument::ProbeKind probe, const Sample& sample);
 // Which warps. `seed`: that of the replay; `wave`: CTAs that fit on the GPU at once.
 Drawn drawn(const Sample& sample, uint32_t seed, uint32_t wave);
+// unsupported: no warp of the launch is in the sample.
+Status selects_some(const Sample& sample, const Drawn& drawn, const bundle::LaunchRecord& launch, uint32_t warps_per_cta);
 // A warning where sampled CTAs are of a last wave that does not fill the GPU: they have fewer neighbours than the others.
 std::optional<std::string> tail_of(const Sample& sample, const Drawn& drawn, const bundle::LaunchRecord& launch, uint32_t wave,
                                    uint32_t warps_per_cta);

@@ -19,7 +19,12 @@ namespace {
 using nlohmann::json;
 
 volatile sig_atomic_t interrupted = 0;
-void on_interrupt(int) { interrupted = 1; }
+volatile pid_t current_worker = 0;
+// A terminal sends the signal to the worker too, `kill` does not, and a launch may take long. Its end closes the pipe.
+void on_interrupt(int) {
+  interrupted = 1;
+  if (current_worker > 0) ::kill(current_worker, SIGINT);
+}
 
 constexpr const char* part_variable = "XTRACE_REPLAY_WORKER";   // "<fd>:<first>"
 constexpr unsigned layouts_tried = 6;
@@ -33,8 +38,8 @@ json message_of(uint64_t ordinal, const Error& error) {
                        const ReplayOptions& options) {
   std::string why;
   auto backend = make_backend(options, why);
-  if (backend && first == 0 && !why.empty())
-    fmt::print(stderr, "xtrace replay: backend interp, the CPU interpreter: {}\n", why);
+  if (backend && first == 0 && !why.empty() && !options.announced_by.empty())
+    fmt::print(stderr, "xtrace {}: backend interp, the CPU interpreter: {}\n", options.announced_by, why);
   if (!backend) {
     json message = message_of(ordinals[first], backend.error());
     message["fatal"] = true;   // the next launch would meet the same
@@ -50,7 +55,8 @@ json message_of(uint64_t ordinal, const Error& error) {
       if (!send(fd, {{"ordinal", ordinals[i]},
                      {"text", diff::render_text(*report)},
                      {"json", diff::render_json(*report)},
-                     {"verdict", diff::exit_status(report->verdict())}}))
+                     {"verdict", diff::exit_status(report->verdict())},
+                     {"not_written", report->not_written}}))
         _exit(1);
       continue;
     }
@@ -73,6 +79,7 @@ LaunchResult result_of(const json& message) {
   r.text = message.value("text", "");
   r.json = message.value("json", "");
   r.verdict = message.value("verdict", 2);
+  r.not_written = message.value("not_written", std::vector<std::string>());
   return r;
 }
 
@@ -129,6 +136,8 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
       work(pipe_fd[1], reader, ordinals, next, options);
     }
     ::close(pipe_fd[1]);
+    current_worker = child;
+    if (interrupted) ::kill(child, SIGINT);   // it came before the line above
     while (auto message = receive(pipe_fd[0])) {
       if (message->value("in_the_way", false) && layouts < layouts_tried) {
         ++layouts;
@@ -144,6 +153,7 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
+    current_worker = 0;
     const bool ended_by_itself = WIFEXITED(status);
     if (!ended_by_itself && !interrupted && next < ordinals.size()) {
       LaunchResult r;

@@ -18,6 +18,7 @@ struct LaunchResult {
   bool reported = false;     // a verdict was reached: text, json and verdict are set
   int verdict = 2;           // exit status of the verdict
   std::string text, json;
+  std::vector<std::string> not_written;   // why trusted traces are missing
   std::string error;         // else: why there is no report
   int error_exit = 3;        // exit status that the error asks for
 };

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""What becomes of outputs that can not be written, and of commands that are stopped: exit statuses, messages, and nothing half-written
+under a final name. Replays run on the interpreter, on a kept recording."""
+import argparse
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+XTRACE = None
+
+
+def small_files():
+    """Writes beyond 8 KiB fail, as on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+
+
+class Outputs(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="xtrace-outputs-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        shutil.copytree(ROOT / "fixtures/bundles/kernels13-small.xtr", self.folder / "run.xtr")
+
+    def run_xtrace(self, *words, **more):
+        more.setdefault("stdout", subprocess.PIPE)
+        return subprocess.run([XTRACE, *words], cwd=self.folder, stderr=subprocess.PIPE, text=True, timeout=300, **more)
+
+    def replay(self, *words, **more):
+        return self.run_xtrace("replay", "run.xtr", "--backend=interp", "--quiet", *words, **more)
+
+    def left_over(self):
+        return [str(p) for p in self.folder.rglob("*.tmp")]
+
+    def test_stdout_on_a_full_disk(self):
+        cubin = ROOT / "fixtures/cubins/sm_90/plain.cubin"
+        for words in (["ls", "run.xtr"], ["ls", "run.xtr", "--json"], ["info", "run.xtr", "0", "--json"], ["explain"], ["probes"], ["--help"],
+                      ["ls", "--help"], ["sass", "dump", str(cubin)], ["replay", "run.xtr", "--backend=interp", "--launch=0"],
+                      ["replay", "run.xtr", "--backend=interp", "--launch=0", "--json=-"]):
+            with open("/dev/full", "w") as full, self.subTest(words=words):
+                done = self.run_xtrace(*words, stdout=full)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn("error: can not write to stdout", done.stderr)
+
+    def test_traces_on_a_full_disk(self):
+        done = self.replay("--launch=1", "--probes=block,inst", "--compare", "--traces=traces", preexec_fn=small_files)
+        self.assertIn("verdict: trusted", done.stdout)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("xtrace replay: error: launch 1: can not ", done.stderr)
+        self.assertIn("pftrace.tmp: File too large", done.stderr)
+        self.assertEqual(self.left_over(), [])
+        self.assertEqual(list((self.folder / "traces").glob("*.pftrace")), [])
+
+    def test_report_on_a_full_disk(self):
+        done = self.replay("--launch=0-3", "--json=report.json", preexec_fn=small_files)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("report.json.tmp: File too large", done.stderr)
+        self.assertFalse((self.folder / "report.json").exists())
+        self.assertEqual(self.left_over(), [])
+
+    def test_interrupted(self):
+        words = [XTRACE, "replay", "run.xtr", "--backend=interp", "--probes=all", "--compare", "--clean=1000", "--traces=traces", "--json=report.json"]
+        child = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(1)
+        child.send_signal(signal.SIGINT)   # to the command alone: not as a terminal does
+        _, errors = child.communicate(timeout=60)
+        child.stdout.close()
+        self.assertEqual(child.returncode, 130, errors)
+        self.assertIn("xtrace replay: interrupted after ", errors)
+        if (self.folder / "report.json").exists():
+            json.loads((self.folder / "report.json").read_text())
+
+    def test_samples_without_a_warp_are_refused(self):
+        for sample in ("cta:5000", "warp:8"):
+            done = self.replay("--launch=0", "--probes=inst", f"--sample={sample}")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"refused: none of the launch's 4 CTAs of 8 warps is in the sample {sample}\n      hint: ", done.stdout)
+
+    def test_columns_are_as_wide_as_samples(self):
+        done = self.replay("--launch=0", "--probes=block,custom", "--custom=at op:LDG record clock", "--sample=cta:1/2@12345")
+        lines = done.stdout.splitlines()
+        title = next(l for l in lines if l.startswith("  probe "))
+        rows = [l for l in lines if "cta:1/2@12345 inconclusive" in l]
+        self.assertEqual(len(rows), 2)
+        for row in rows:
+            self.assertEqual(row.index("inconclusive"), title.index("verdict"), done.stdout)
+
+    def test_nothing_to_reduce(self):
+        done = self.run_xtrace("reduce", "run.xtr", "--launch=3", "--backend=interp")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("launch 3 does not diverge", done.stdout)
+        self.assertFalse((self.folder / "run.xtr/reduced").exists())
+
+    def test_fields_are_documented(self):
+        words = set()
+        for name in ("report-schema", "probes"):
+            words |= set(re.findall(r"[a-z0-9_]+", (ROOT / f"docs/{name}.md").read_text()))
+        probes = "block,inst,pair,mem,count,branch,sync,range,latency,reg"
+        done = self.replay("--launch=4", f"--probes={probes}", "--compare", "--json=-", "--range=line:sgemm.cu:15-20", "--regs=R4,P0",
+                           "--at=class:load or op:BAR* or class:branch", "--traces=traces")
+        found = set()
+
+        def names(value):
+            for key, inner in value.items() if isinstance(value, dict) else ():
+                found.add(key)
+                names(inner)
+            for inner in value if isinstance(value, list) else ():
+                names(inner)
+
+        names(json.loads(done.stdout))
+        self.assertIn("skew_max", found, done.stderr)
+        self.assertEqual(sorted(found - words), [])
+
+    def test_explain_json(self):
+        every = json.loads(self.run_xtrace("explain", "--json").stdout)
+        one = json.loads(self.run_xtrace("explain", "output-equal", "--json").stdout)
+        self.assertIn(one[0], every)
+        self.assertEqual(set(one[0]), {"code", "aspect", "effect", "meaning"})
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--xtrace", required=True, type=os.path.abspath)
+    XTRACE = parser.parse_args().xtrace
+    unittest.main(argv=sys.argv[:1])
