@@ -11,12 +11,12 @@ namespace {
 // Form of an access: which lanes, in the low bits; how their addresses stand (LaneShape), above.
 enum Lanes : uint8_t { lanes_none = 0, lanes_active = 1, lanes_own = 2 };
 constexpr unsigned shape_shift = 2;
-constexpr uint8_t tag_end = 0, tag_block = 1;
+constexpr uint8_t columns_end = 0, columns_block = 1;
 
 }  // namespace
 
 void MemEncoder::block(uint32_t block, uint32_t active) {
-  events_.push_back(static_cast<char>(tag_block));
+  events_.push_back(static_cast<char>(columns_block));
   put_varint(events_, block);
   put_u32(events_, active);
   active_ = active;
@@ -42,7 +42,7 @@ uint64_t MemEncoder::finish(const MemWarp& w, std::string& out) {
     put_varint(out, v);
   put_marks(out, w.marks);
   out += events_;
-  out.push_back(static_cast<char>(tag_end));
+  out.push_back(static_cast<char>(columns_end));
   events_.clear();
   std::fill(last_.begin(), last_.end(), 0);
   const uint64_t records = records_;
@@ -59,9 +59,9 @@ Result<uint64_t> decode_mem_warp(VarintReader& in, const wire::AddressMap& map, 
   std::vector<uint64_t> last(map.accesses.size(), 0);
   LaneAddresses addresses{};
   uint64_t records = 0;
-  for (uint8_t tag = take_u8(in); in.ok() && tag != tag_end; tag = take_u8(in)) {
+  for (uint8_t tag = take_u8(in); in.ok() && tag != columns_end; tag = take_u8(in)) {
     const uint32_t block = in.varint32(), active = take_u32(in);
-    if (tag != tag_block || block >= ranges.size()) in.fail();
+    if (tag != columns_block || block >= ranges.size()) in.fail();
     if (!in.ok()) break;
     ++records;
     XT_TRY_STATUS(visitor.block(block, active));

@@ -10,7 +10,7 @@
 namespace xtrace::trace {
 namespace {
 
-constexpr uint8_t tag_end = 0, tag_event = 1;
+constexpr uint8_t tag_last = 0, tag_event = 1;
 
 uint32_t word_at(ByteView bytes, uint64_t offset) {
   uint32_t v;
@@ -247,7 +247,7 @@ uint64_t PointEncoder::end(const PointWarp& w, std::string& out) {
     put_varint(out, v);
   put_marks(out, w.marks);
   out += events_;
-  out.push_back(static_cast<char>(tag_end));
+  out.push_back(static_cast<char>(tag_last));
   return records_;
 }
 
@@ -262,7 +262,7 @@ Result<uint64_t> decode_point_warp(VarintReader& in, const wire::AddressMap& map
   for (const wire::Point& p : map.points) last_values.emplace_back(p.values.size(), 0);
   uint64_t records = 0, clock = w.start_clock;
   PointEvent e;
-  for (uint8_t tag = take_u8(in); in.ok() && tag != tag_end; tag = take_u8(in)) {
+  for (uint8_t tag = take_u8(in); in.ok() && tag != tag_last; tag = take_u8(in)) {
     e.point = in.varint32();
     e.active = take_u32(in);
     if (tag != tag_event || e.point >= map.points.size()) in.fail();
