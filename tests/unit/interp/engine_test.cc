@@ -208,7 +208,7 @@ TEST_F(EngineTest, StopsWhatDoesNotEnd) {
   // Half of the lanes wait for the other half, which waits elsewhere.
   const Gpr tid{0};
   r = run({enc::s2r(tid, enc::sr_tid_x), enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 16),
-           enc::with_guard(bar_sync(2), Pred{0}), warpsync_all(), enc::exit()});
+           enc::with_guard(enc::bra(0x20, 0x50), Pred{0}), warpsync_all(), enc::exit(), bar_sync(2), enc::exit()});
   ASSERT_FALSE(r);
   EXPECT_NE(r.error().message.find("deadlock"), std::string::npos) << r.error().message;
   r = run({enc::nop()});
