@@ -270,7 +270,7 @@ class Step {
   Value first_lane() const {
     const Value x = a();
     if (!x.is_term()) return unknown;
-    return terms_.is_uniform(x.term) ? x : from_lane(x, 0);
+    return terms_.is_uniform(x.term) && x.guard == guard_always ? x : from_lane(x, 0);
   }
   Value from_lane(const Value& x, uint32_t lane) const {
     return x.is_term() && whole_ && !fx_.guarded && x.guard == guard_always ? made(terms_.of_lane(x.term, lane), {x}) : unknown;
@@ -364,7 +364,8 @@ void apply(const Code& code, const LaunchFacts& launch, ThreadTerms& terms, Inst
       v.settle();
       // Lanes that came past at different times would have it from different executions.
       v.passes |= v.varies && !whole;
-      file[r] = v.is_term() && (!of_warp || (!v.passes && terms.is_uniform(v.term))) ? v : unknown;
+      const bool holds = v.is_term() && (!of_warp || (!v.passes && v.guard == guard_always && terms.is_uniform(v.term)));
+      file[r] = holds ? v : unknown;
       next = &others;
     }
   };
@@ -390,6 +391,7 @@ class Flow {
     entries_[start_] = 2;
     for (InstIndex i = 0; i < code.insts.size(); ++i) {
       if (!code.reachable[i]) continue;
+      if (!is_whole(i)) written_apart_ |= code.insts[i].fx.def.ur;
       const auto next = code.successors(i);
       for (InstIndex n : next) {
         entries_[n] += next.size() == 1 && n == i + 1 && code.insts[i].fx.flow == sass::Flow::next ? 1 : 2;
@@ -460,9 +462,11 @@ class Flow {
     const std::vector<uint32_t>& b = launch_.block_of;
     return i + 1 >= b.size() || b[i] != b[i + 1];
   }
-  static void forget_passing(State& s) {
+  void forget_passing(State& s) const {
     for (Value& v : s.gpr)
       if (v.passes) v = unknown;
+    for (size_t u = 0; u < s.ur.size(); ++u)
+      if (written_apart_.test(u)) s.ur[u] = unknown;
   }
   bool is_whole(InstIndex i) const { return i < launch_.whole.size() && launch_.whole[i]; }
 
@@ -479,9 +483,10 @@ class Flow {
       while (true) {
         look(i, s);
         apply(code_, launch_, terms_, i, is_whole(i), s);
-        if (ends_block(i)) forget_passing(s);
         const auto next = code_.successors(i);
-        if (next.size() == 1 && entries_[next[0]] == 1) {
+        const bool goes_on = next.size() == 1 && entries_[next[0]] == 1;
+        if (!goes_on || ends_block(i)) forget_passing(s);
+        if (goes_on) {
           i = next[0];
           continue;
         }
@@ -568,6 +573,9 @@ class Flow {
   const LaunchFacts& launch_;
   ThreadTerms& terms_;
   std::vector<uint32_t> entries_;
+  // Uniform registers that lanes write without the others, who may come to it, or to another write of it, between blocks: what they
+  // hold counts until a block ends.
+  sass::RegSet written_apart_;
   std::vector<bool> whole_join_;   // all blocks that lead here are whole, and so is this one
   const InstIndex start_;
   std::map<InstIndex, sass::RegEffects> calls_, returns_;   // by CALL, by RET: what the callee writes, and who it calls

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "instrument/blocks.h"
 #include "instrument/code.h"
 #include "instrument/sass/assemble.h"
 #include "tests/unit/instrument/fixture.h"
@@ -301,6 +302,20 @@ TEST(LaneBases, FromAnotherLane) {
   EXPECT_EQ(numbers(second), std::nullopt) << "the lane may not be there";
   EXPECT_EQ(numbers({"S2UR UR4, SR_TID.X", "MOV R2, UR4", "LDS R5, [R2]", "EXIT"}), std::nullopt) << "of a lane that nobody knows";
 }
+// A uniform register belongs to the warp: lanes that come alone may find in it what others have written since.
+TEST(LaneBases, UniformRegistersOfLanesThatComeAlone) {
+  const std::vector<const char*> lines{"S2R R0, SR_TID.X", "UMOV UR4, 0x400", "@P0 BRA 0x40", "UIADD3 UR4, UR4, 0x200, URZ", "IADD3 R2, R0, UR4, RZ",
+                                       "LDS R5, [R2]",     "EXIT"};
+  EXPECT_FALSE(numbers(lines, row, std::set<InstIndex>{3})) << "those of the branch add to it";
+  std::vector<const char*> other = lines;
+  other[3] = "UIADD3 UR5, UR5, 0x200, URZ";
+  EXPECT_TRUE(numbers(other, row, std::set<InstIndex>{3}));
+  other[3] = "UMOV UR4, 0x400";
+  EXPECT_FALSE(numbers(other, row, std::set<InstIndex>{3}));
+  EXPECT_FALSE(numbers({"S2R R0, SR_CTAID.X", "@P0 VIADD R1, R0, 0x4", "R2UR UR4, R1", "MOV R2, UR4", "@P0 LDS R5, [R2]", "EXIT"}, row,
+                       std::set<InstIndex>{}))
+      << "the first lane may be one in which P0 does not hold";
+}
 // What a callee leaves alone comes to the return point from the call in front of it, whatever the other calls bring.
 TEST(LaneBases, AcrossCalls) {
   // Two calls of the function at 0x60; only in front of the second is R2 known. 0x70 writes R3 and P0.
@@ -345,7 +360,7 @@ TEST(LaneBases, OfATransposition) {
   const auto code = read_code(*image, *info);
   ASSERT_TRUE(code);
   const Dim3 block{32, 8, 1};
-  const LaneBases lanes(*code, {{4, 4, 1}, block});
+  const LaneBases lanes(*code, {{4, 4, 1}, block, {0, 0, 0}, std::vector<bool>(code->insts.size(), true), find_blocks(*code).block_of});
   std::multiset<uint32_t> strides;
   for (InstIndex i = 0; i < code->insts.size(); ++i)
     for (uint8_t r = 0; r < 255; ++r)
