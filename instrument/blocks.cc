@@ -61,7 +61,7 @@ Blocks find_blocks(const Code& code) {
     if (!code.reachable[i]) continue;
     const bool starts = leader[i] || i == 0 || !code.reachable[i - 1] || out.blocks.empty() ||
                         out.blocks.back().count == max_block_instructions;
-    if (starts) out.blocks.push_back({i, 0});
+    if (starts) out.blocks.push_back({i, 0, static_cast<uint32_t>(out.blocks.size())});
     ++out.blocks.back().count;
     out.block_of[i] = static_cast<uint32_t>(out.blocks.size() - 1);
   }

@@ -16,6 +16,7 @@ constexpr uint32_t max_block_instructions = 254;
 struct ProbeBlock {
   InstIndex first = 0;
   uint32_t count = 0;
+  uint32_t number = 0;                // of the block
   InstIndex last() const { return first + count - 1; }
 };
 

@@ -42,7 +42,8 @@ struct Asked {
   std::vector<Rule> reg, custom, range;
 };
 
-// Sparse sites: instruction i of the section is looked at where i % one_in == part; and of each point's executions by a warp the
+// Sparse sites: instruction i of the section is looked at where i % one_in == part (inst, mem, point probes), and block b recorded where
+// b % one_in == part (block; inst: where it holds such an instruction); and of each point's executions by a warp the
 // first, and every nth after it, are recorded (point probes).
 struct Sites {
   uint32_t one_in = 1, part = 0, nth = 1;
@@ -143,7 +144,7 @@ class Splicer {
   std::vector<Instruction> instructions() const;
   // The same kernel, seen at some places only. Records of `inst` keep the clock at the head of each block.
   Splicer at(Places places) const;
-  // The same, with what reg, custom and range record; and with sparse sites, for inst, mem and the point probes.
+  // The same, with what reg, custom and range record; and with sparse sites, for block, inst, mem and the point probes.
   Splicer asked(Asked what) const;
   Splicer sparse(Sites sites) const;
   // The same, for `mem`, knowing which blocks (by number) no counting replay saw with a lane missing, and how often a warp executed

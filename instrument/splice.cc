@@ -215,6 +215,22 @@ Status check(ByteView original, const Spliced& spliced, std::string_view kernel)
                   violations.size());
 }
 
+// Sparse sites, under block and inst: which blocks leave no records as other parts have them.
+Status leave_to_other_parts(const ProbeContext& c) {
+  if (!c.scope.is_sparse() || (c.plan.probe != ProbeKind::block && c.plan.probe != ProbeKind::inst)) return {};
+  c.map.sites_one_in = c.scope.sites.one_in;
+  bool any = false;
+  for (uint32_t b = 0; b < c.map.blocks.size(); ++b) {
+    wire::Block& block = c.map.blocks[b];
+    any |= !c.other_part(b);
+    block.other_part = c.other_part(b) && !block.unrecorded;
+    block.unrecorded |= block.other_part;
+  }
+  if (!any) return unsupported("{} of kernel {} is in part {} of site:1/{}", c.plan.probe == ProbeKind::block ? "no block" : "no site",
+                               c.code.kernel, c.scope.sites.part, c.scope.sites.one_in);
+  return {};
+}
+
 const ProbeBody& body_of(ProbeKind probe) {
   for (const ProbeBody& b : probe_bodies())
     if (b.kind == probe) return b;
@@ -472,6 +488,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   ProbeContext context{code, blocks, liveness, scope, plan, layout, scratch, insertions, held_head, lanes.offset, lanes.masks,
                        counters, chains_by_groups, not_taken, out.map};
   for (uint32_t b = 0; b < plan.unrecorded.size(); ++b) out.map.blocks[b].unrecorded = plan.unrecorded[b] && plan.probe != ProbeKind::count;
+  XT_TRY_STATUS(leave_to_other_parts(context));
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
   for (const wire::Block& b : out.map.blocks) XT_CHECK(!b.unrecorded || b.record_bytes == 0, "a block without records has one");
   bool packs = chains_by_groups, four_groups = false;

@@ -10,13 +10,11 @@
 namespace xtrace::trace {
 
 Aggregate::Aggregate(const wire::AddressMap& map, TraceKind kind)
-    : map_(map), kind_(kind), blocks_(map.blocks.size()) {
+    : map_(map), kind_(kind), blocks_(map.blocks.size()), gaps_(map) {
   for (uint32_t b = 0; b < map.blocks.size(); ++b) {
     first_instruction_.push_back(static_cast<uint32_t>(instructions_.size()));
     for (uint32_t i = 0; i < map.blocks[b].instructions; ++i)
       instructions_.push_back({map.blocks[b].first_pc + i * inst_bytes, b, {}, 0});
-    const std::vector<uint32_t>& next = map.blocks[b].successors;
-    may_wait_behind_.push_back(std::any_of(next.begin(), next.end(), [&](uint32_t s) { return s < map.blocks.size() && map.blocks[s].unrecorded; }));
   }
 }
 
@@ -66,7 +64,7 @@ void Aggregate::add_intervals(const WarpTrace& trace) {
     for (size_t k = 0; k + 1 < clocks.size(); ++k, ++inst)
       add(ends_of(block, k, block.has_clock(k + 1)), clocks[k], clocks[k + 1]);
     // From the last instruction to the next record, if any lane of this one goes on there.
-    const bool follows = i + 1 < trace.records() && !gap_follows && !may_wait_behind_[trace.index[i]] &&
+    const bool follows = i + 1 < trace.records() && !gap_follows && gaps_.none_behind(trace, i) &&
                          (trace.mask[i] & trace.mask[i + 1]) != 0;
     const uint64_t next = follows ? trace.clocks(i + 1).front() : 0;
     const bool next_read = follows && map_.blocks[trace.index[i + 1]].has_clock(0);
@@ -87,8 +85,9 @@ uint64_t Aggregate::thread_instructions() const {
 }
 
 std::string CountComparison::text() const {
-  const std::string left_out =
-      unrecorded_blocks == 0 ? "" : fmt::format("; {} of loops that wait for others are not recorded", unrecorded_blocks);
+  std::string left_out;
+  if (unrecorded_blocks != 0) left_out += fmt::format("; {} of loops that wait for others are not recorded", unrecorded_blocks);
+  if (other_blocks != 0) left_out += fmt::format("; {} are not of this part (site:1/{})", other_blocks, sites_one_in);
   if (equal) return fmt::format("equal in {} blocks", compared_blocks) + left_out;
   if (waited && waiting_blocks == 0)
     return fmt::format("equal in {} blocks, but for in which groups the lanes of {} came", compared_blocks, different_blocks) + left_out;
@@ -113,10 +112,12 @@ Result<CountComparison> compare_counts(const wire::AddressMap& map,
     return bad_input("block counts: the address map has {} blocks, the counters {} and the trace {}",
                      map.blocks.size(), counters.size(), traced.size());
   CountComparison result;
+  result.sites_one_in = map.sites_one_in;
   for (uint32_t b = 0; b < map.blocks.size(); ++b) {
     if (map.blocks[b].record_bytes == 0) {
       ++result.skipped_blocks;
-      result.unrecorded_blocks += map.blocks[b].unrecorded;
+      result.unrecorded_blocks += map.blocks[b].unrecorded && !map.blocks[b].other_part;
+      result.other_blocks += map.blocks[b].other_part;
       continue;
     }
     ++result.compared_blocks;

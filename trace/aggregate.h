@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trace/distribution.h"
+#include "trace/record_gaps.h"
 #include "trace/warp_trace.h"
 
 namespace xtrace::trace {
@@ -35,8 +36,8 @@ class Aggregate {
     uint64_t from_implied = 0;   // of those: intervals that begin where the stall counts say, as the clock there was not read. The
                                  // instruction is the only one that waits since the last clock that was; what else held these up is in it
     uint64_t unattributed =
-        0;  // executions without such an interval: the warp went on with other lanes, or ended, or waited for others
-            // in a loop without records
+        0;  // executions without such an interval: the warp went on with other lanes, or ended, or may have gone through blocks
+            // without records
     double offset_sum = 0;       // over the executions: clock of this one minus clock of the block's first
   };
   const std::vector<wire::BlockCount>& blocks() const { return blocks_; }
@@ -58,7 +59,7 @@ class Aggregate {
   std::vector<wire::BlockCount> blocks_;
   std::vector<Instruction> instructions_;
   std::vector<uint32_t> first_instruction_;  // by block, in instructions_
-  std::vector<bool> may_wait_behind_;        // by block: it leads to an unrecorded one
+  const RecordGaps gaps_;
 };
 
 // The fingerprint of a path: block counts of a trace against the counters of a counting replay of the same
@@ -77,7 +78,9 @@ struct CountComparison {
   std::optional<Mismatch> first;
   std::string text() const;                          // "equal in 12 blocks" or the first mismatch
   uint64_t compared_blocks = 0, skipped_blocks = 0;  // skipped: no records to count
-  uint64_t unrecorded_blocks = 0;                    // of the skipped ones: wire::Block::unrecorded
+  uint64_t unrecorded_blocks = 0;                    // of the skipped ones: wire::Block::unrecorded, as they wait for others
+  uint64_t other_blocks = 0;                         // of the skipped ones: wire::Block::other_part
+  uint32_t sites_one_in = 1;                         // of so many parts
 };
 // `waiting`, by block: it lies in a loop that waits for others; empty: none does. bad_input when the sizes differ.
 Result<CountComparison> compare_counts(const wire::AddressMap& map,

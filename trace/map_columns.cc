@@ -78,7 +78,8 @@ void encode_map(std::string& out, const wire::AddressMap& map) {
     put_varint(out, b.instructions);
     put_varint(out, b.record_bytes);
     put_varint(out, b.clocks);
-    put_varint(out, (b.indirect ? 1u : 0u) | (b.exits ? 2u : 0u) | (b.implied ? 4u : 0u) | (b.unrecorded ? 8u : 0u));
+    put_varint(out, (b.indirect ? 1u : 0u) | (b.exits ? 2u : 0u) | (b.implied ? 4u : 0u) | (b.unrecorded ? 8u : 0u) |
+                        (b.other_part ? 16u : 0u));
     put_varint(out, b.successors.size());
     for (uint32_t s : b.successors) put_varint(out, s);
     encode_placed(out, b);
@@ -132,6 +133,7 @@ void decode_map(VarintReader& in, wire::AddressMap& map) {
     b.exits = flags & 2;
     b.implied = flags & 4;
     b.unrecorded = flags & 8;
+    b.other_part = flags & 16;
     b.successors.resize(in.count());
     for (uint32_t& s : b.successors) s = in.varint32();
     decode_placed(in, b);

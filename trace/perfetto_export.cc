@@ -117,6 +117,8 @@ Result<std::unique_ptr<PerfettoExporter>> PerfettoExporter::create(const std::fi
   put_bytes(body, field::packet_track_descriptor, descriptor);
   e->packet(body);
   e->instant(tool_track, 0, e->clocks_.statement(), 0);
+  if (kind != TraceKind::pair && map.sites_one_in > 1)
+    e->instant(tool_track, 0, fmt::format("one part of site:1/{}: a slice lasts as long as it must where what follows is not of this part", map.sites_one_in), 0);
   return e;
 }
 
@@ -127,6 +129,7 @@ PerfettoExporter::PerfettoExporter(const wire::AddressMap& map, TraceKind kind, 
       clocks_(std::move(clocks)),
       labels_(std::move(labels)),
       options_(options),
+      gaps_(map),
       named_(labels_.size(), false) {}
 
 PerfettoExporter::~PerfettoExporter() {
@@ -231,6 +234,21 @@ uint64_t PerfettoExporter::time_of(const WarpTrace& t, uint64_t clock) const {
   return static_cast<uint64_t>(std::llround(std::max(0.0, clocks_.nanoseconds(t.sm, clock))));
 }
 
+// In a part of sparse sites: nothing of other parts lies between, and when the next one began was read.
+bool PerfettoExporter::ends_at_next(const WarpTrace& t, uint32_t i) const {
+  if (kind_ == TraceKind::pair || map_.sites_one_in == 1) return true;
+  if (i + 1 == t.records() || !gaps_.none_behind(t, i)) return false;
+  return kind_ == TraceKind::block || map_.blocks[t.index[i + 1]].has_clock(0);
+}
+
+// When the execution of record i ended, at the earliest.
+uint64_t PerfettoExporter::least_end(const WarpTrace& t, uint32_t i) const {
+  const wire::Block& block = map_.blocks[t.index[i]];
+  const auto clocks = t.clocks(i);
+  if (kind_ == TraceKind::inst) return clocks.back() + (block.clock_at.empty() ? 1 : std::max<uint64_t>(1, block.clock_at.back().stall));
+  return clocks.front() + std::max(block.least_cycles, block.instructions);
+}
+
 Status PerfettoExporter::add(const WarpTrace& t) {
   ++summary_.warps;
   const uint64_t track = warp_track + t.warp;
@@ -256,6 +274,7 @@ Status PerfettoExporter::add(const WarpTrace& t) {
     } else if (i + 1 < t.records() && !t.clocks(i + 1).empty()) {
       end = t.clocks(i + 1).front();
     }
+    if (!ends_at_next(t, i)) end = std::min(end, least_end(t, i));
     // An edge_end closes what edge_begin opened: the slice runs from one to the other.
     if (t.kind[i] != wire::RecordKind::edge_end)
       slice(track, time_of(t, clocks.front()), time_of(t, end), t.index[i], t.mask[i]);

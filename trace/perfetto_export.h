@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "trace/clock_model.h"
+#include "trace/record_gaps.h"
 #include "trace/warp_trace.h"
 
 namespace xtrace::trace {
@@ -38,7 +39,8 @@ class PerfettoExporter {
   ~PerfettoExporter();
   // Slices end where the next record of the warp begins (the last one at the warp's exit), so they show what
   // the warp did, waiting included. Those of blocks without a clock of their own (wire::Block::implied) say
-  // "(placed)". Losses appear as instant marks.
+  // "(placed)". Where other parts of sparse sites record blocks that may lie between, a slice lasts no longer than it must: by its
+  // clocks and its instructions. Losses appear as instant marks.
   Status add(const WarpTrace& trace);
   Result<PerfettoSummary> finish();
 
@@ -51,6 +53,8 @@ class PerfettoExporter {
   void describe_warp(const WarpTrace& trace);
   void slice(uint64_t track, uint64_t begin_ns, uint64_t end_ns, uint32_t index, uint32_t mask);
   void instant(uint64_t track, uint64_t ns, const std::string& name, uint64_t bytes);
+  bool ends_at_next(const WarpTrace& trace, uint32_t record) const;
+  uint64_t least_end(const WarpTrace& trace, uint32_t record) const;
   uint64_t time_of(const WarpTrace& trace, uint64_t clock) const;
   uint64_t name_iid(uint32_t index, std::string& interned);
 
@@ -59,6 +63,7 @@ class PerfettoExporter {
   const ClockModel clocks_;
   const std::vector<std::string> labels_;
   const PerfettoOptions options_;
+  const RecordGaps gaps_;
   std::filesystem::path path_, temporary_;
   std::ofstream file_;
   std::string out_;

@@ -270,12 +270,13 @@ class Stream {
   }
 
   void chunked_record() {
-    if (!begins(chunk_bytes)) return;
-    const auto first = value_at<wire::Chunk>(slot_, at_);
+    if (!begins(sizeof(uint32_t))) return;
+    const auto head = value_at<uint32_t>(slot_, at_);
     const uint32_t n = map_.layout.index_bits;
-    const bool inst = n != 0 || wire::kind_of(first.word[0]) == wire::RecordKind::inst;
+    const bool inst = n != 0 || wire::kind_of(head) == wire::RecordKind::inst;
     if (!inst) {
-      wire::Chunk c = first;
+      if (!begins(chunk_bytes)) return;
+      auto c = value_at<wire::Chunk>(slot_, at_);
       const bool pair = wire::kind_of(c.word[0]) == wire::RecordKind::pair;
       clock_ += (pair ? c.word[3] : c.word[2]) - static_cast<uint32_t>(clock_);
       if (!pair) c.word[3] = static_cast<uint32_t>(clock_ >> 32);   // counted from the head's clock, like all others
@@ -283,19 +284,19 @@ class Stream {
       at_ += chunk_bytes;
       return;
     }
-    const uint32_t index = n != 0 ? (first.word[0] & ((1u << n) - 1)) - 1 : wire::index_of(first.word[0]);
+    const uint32_t index = n != 0 ? (head & ((1u << n) - 1)) - 1 : wire::index_of(head);
     if (index >= map_.blocks.size() || map_.blocks[index].record_bytes == 0) return give_up();
     if (!begins(map_.blocks[index].record_bytes)) return;
-    inst_record(index, first);
+    inst_record(index, head);
     at_ += map_.blocks[index].record_bytes;
   }
 
-  void inst_record(uint32_t index, const wire::Chunk& first) {
+  void inst_record(uint32_t index, uint32_t head) {
     const wire::Block& block = map_.blocks[index];
     const uint32_t n = map_.layout.index_bits;
     const auto previous = static_cast<uint32_t>(clock_);
     auto clock = previous;
-    const Execution at{index, block.full ? ~0u : first.word[1], 0, 0, clocks_.size()};
+    const Execution at{index, block.full ? ~0u : value_at<uint32_t>(slot_, at_ + sizeof head), 0, 0, clocks_.size()};
     clocks_.resize(clocks_.size() + block.clocks);
     const std::span<uint64_t> clocks = clocks_of(at);
     bool any = false;
@@ -306,7 +307,7 @@ class Stream {
                                                             : block.clock_at[i];
       const uint32_t before = clock;
       switch (place.bytes) {
-        case wire::ClockPlace::in_head: clock += ((first.word[0] >> n) - clock) & (~0u >> n); break;
+        case wire::ClockPlace::in_head: clock += ((head >> n) - clock) & (~0u >> n); break;
         case 2:
           clock += static_cast<uint16_t>(value_at<uint16_t>(slot_, at_ + place.byte) - static_cast<uint16_t>(clock));
           break;

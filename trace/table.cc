@@ -45,11 +45,14 @@ std::vector<InstructionRow> instruction_table(const TableSources& sources) {
     r.block = i.block;
     r.warps = sources.counts->count_of(i).warps;
     r.threads = sources.counts->count_of(i).lanes;
-    r.recorded = !sources.map->blocks[i.block].unrecorded;
+    const wire::Block& block = sources.map->blocks[i.block];
+    r.recorded = !block.unrecorded;
     if (i.ungraded.count() != 0) r.ungraded_mean = i.ungraded.mean();
     r.ungraded_from_implied = i.from_implied != 0;
-    if (r.recorded) r.clock = clock_of(sources.map->blocks[i.block], i.pc);
-    if (!r.clock.empty() && r.warps != 0) r.offset_mean = i.offset_sum / static_cast<double>(r.warps);
+    if (r.recorded) r.clock = clock_of(block, i.pc);
+    // Of a part nothing but its sites has a clock: what lies in front of the first one may have waited.
+    const bool has_begin = sources.map->sites_one_in == 1 || block.has_clock(0);
+    if (!r.clock.empty() && has_begin && r.warps != 0) r.offset_mean = i.offset_sum / static_cast<double>(r.warps);
     const std::string hidden = sources.hidden ? sources.hidden(i.pc) : "";
     if (sources.times && hidden.empty()) r.graded = sources.times->grade(i.pc, sources.enough_samples);
     if (!r.graded) {
@@ -69,6 +72,8 @@ std::vector<InstructionRow> instruction_table(const TableSources& sources) {
         r.no_grade = fmt::format("{} samples, {} wanted", samples, sources.enough_samples);
       } else if (deferred != 0) {
         r.no_grade = "other lanes ran in between, always";
+      } else if (block.other_part) {
+        r.no_grade = fmt::format("not recorded: not of this part (site:1/{})", sources.map->sites_one_in);
       } else if (!r.recorded) {
         r.no_grade = "not recorded: a loop that waits for others";
       } else if (r.warps == 0) {

@@ -14,7 +14,7 @@ namespace xtrace::trace {
 struct InstructionRow {
   uint32_t pc = 0, block = 0;
   uint64_t warps = 0, threads = 0;           // executions
-  bool recorded = true;                      // false: in a loop without records (wire::Block::unrecorded), executions not known
+  bool recorded = true;                      // false: without records (wire::Block::unrecorded), executions not known
   std::optional<double> ungraded_mean;       // cycles, from a dense trace: clock_read_cycles is in it
   bool ungraded_from_implied = false;        // some of them begin at an implied clock: Aggregate::Instruction
   std::optional<double> offset_mean;         // cycles from the clock of the block's first instruction, dense trace

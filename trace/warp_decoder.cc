@@ -15,6 +15,7 @@ WarpDecoder::WarpDecoder(const wire::AddressMap& map, TraceKind kind)
     : map_(map), kind_(kind), max_record_bytes_(chunk_bytes) {
   if (kind == TraceKind::inst)
     for (const wire::Block& b : map.blocks) max_record_bytes_ = std::max(max_record_bytes_, b.record_bytes);
+  for (const wire::Block& b : map.blocks) may_be_empty_ |= b.other_part;   // a warp may meet nothing of its part
 }
 
 uint64_t WarpDecoder::physical(uint64_t position) const {
@@ -278,7 +279,7 @@ void WarpDecoder::decode(const WarpHeader& header, const SlotView& slot, bool sa
     }
   }
   out.bytes_dropped = out.bytes_written - out.bytes_kept;
-  if (end == 0 && kind_ != TraceKind::pair) {
+  if (end == 0 && kind_ != TraceKind::pair && !may_be_empty_) {
     lose(Loss::no_records, 0, out);
     gap(out);
   }

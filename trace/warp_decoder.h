@@ -67,6 +67,7 @@ class WarpDecoder {
   const wire::AddressMap& map_;
   const TraceKind kind_;
   uint32_t max_record_bytes_;
+  bool may_be_empty_ = false;
 
   SlotView slot_;
   uint64_t lead_ = 0;

@@ -162,6 +162,7 @@ ShortForm short_form(const ProbeContext& c, bool chains) {
 // Block 1 has its own where it is stored with the head.
 std::vector<bool> choose_implied(const ProbeContext& c) {
   std::vector<bool> recorded(c.blocks.blocks.size(), false);
+  if (c.scope.is_sparse()) return recorded;   // hardly anything stands around a block that would tell of it
   if (c.always_follows(0)) recorded[0] = recorded[1] = true;
   keep_beside_unrecorded(c, recorded);
   return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c));

@@ -28,7 +28,7 @@ class BlockWriter {
  public:
   BlockWriter(ProbeContext& c, uint32_t block, std::optional<Holder>& previous)
       : c_(c), number_(block), block_(c.blocks.blocks[block]), bytes_(wire::inst_record_bytes(block_.count)),
-        previous_(previous) {}
+        widest_(c.scope.is_sparse() && !c.layout.wraps ? 2 : 4), previous_(previous) {}
 
   Status run() {
     count([&](Sequence& at) { bump_cursor(c_, at, bytes_); }, block_.first);
@@ -87,7 +87,9 @@ class BlockWriter {
   Status write_header() {
     const InstIndex i = block_.first;
     const uint32_t word0 = record_head(c_, wire::RecordKind::inst, number_);
-    if (auto h = c_.scratch.try_holder(i, reach(i, 4 - header_words, waits[0]), {Shape::quad, Shape::two_pairs}, previous_)) {
+    std::optional<Holder> four;
+    if (widest_ == 4) four = c_.scratch.try_holder(i, reach(i, 4 - header_words, waits[0]), {Shape::quad, Shape::two_pairs}, previous_);
+    if (const auto& h = four) {
       take(*h);
       count([&](Sequence& at) {
         put(at, enc::mov_imm(h->r(0), word0));
@@ -117,7 +119,7 @@ class BlockWriter {
     std::optional<Holder> h;
     for (const auto& [shape, words] : {std::pair{Shape::quad, 4u}, {Shape::two_pairs, 4u}, {Shape::pair, 2u}, {Shape::single, 1u}})
       for (InstIndex wait : waits) {
-        if (h || offset_ % (4 * words) != 0) continue;
+        if (h || words > widest_ || offset_ % (4 * words) != 0) continue;
         wait_ = wait;
         h = c_.scratch.try_holder(i, reach(i, words, wait), {shape}, previous_);
       }
@@ -180,6 +182,7 @@ class BlockWriter {
   uint32_t number_;
   const ProbeBlock& block_;
   uint32_t bytes_;
+  const uint32_t widest_;              // store, in words: records of sparse sites are no whole chunks (plain_inst.cc)
   std::optional<Holder>& previous_;
   Holder holder_;
   uint32_t filled_ = 0, offset_ = 0;   // words in the holder; bytes of the record in front of it
@@ -192,7 +195,7 @@ class BlockWriter {
 // Where clocks are left out that others tell, so are the records of whole blocks.
 std::vector<bool> implied_under_inst(const ProbeContext& c) {
   const auto blocks = static_cast<uint32_t>(c.blocks.blocks.size());
-  const bool all_asked = c.scope.places.empty() && c.scope.sites.one_in == 1;
+  const bool all_asked = c.scope.places.empty() && !c.scope.is_sparse();
   if (c.layout.wraps || c.plan.clock_gap == 0 || !all_asked) return std::vector<bool>(blocks, false);
   std::vector<bool> recorded(blocks, false);
   keep_beside_unrecorded(c, recorded);
@@ -228,8 +231,8 @@ Status insert_inst(ProbeContext& c) {
   return insert_exit_headers(c);
 }
 
-uint32_t inst_record_bytes(const Code&, const ProbeBlock& block, const Scope&) {
-  return wire::inst_record_bytes(block.count);
+uint32_t inst_record_bytes(const Code&, const ProbeBlock& block, const Scope& scope) {
+  return scope.holds_site(block) ? wire::inst_record_bytes(block.count) : 0;
 }
 
 }  // namespace xtrace::instrument

@@ -16,6 +16,9 @@
 // Where not every instruction has a clock (clocks.h), the first one may stand in the head beside the block number, shifted before
 // the next word goes into its register: { clock << n | block + 1, clock, clock, clock } by one store, or the head alone.
 //
+// Under sparse sites only these have a clock, the first of them in the head, and all are whole: { clock << n | block + 1, mask } is
+// the record of a block with one site. Such records are whole words of 64 bits, others whole chunks.
+//
 // How long a piece is, how many registers it has and whether it has room for odd clocks is a question of which registers
 // are dead for how long: of the pieces that could come next, the one with the most words for its cost is taken.
 #include <algorithm>
@@ -34,6 +37,7 @@ using Shape = Holder::Shape;
 constexpr unsigned none = ~0u;
 constexpr uint32_t low_halves = 0x5410;
 constexpr uint32_t largest_packed_record = 4096;   // far inside the 24 bits of a store's offset and 16 of a ClockPlace
+constexpr uint32_t few_bytes = 8;   // records of few clocks are whole multiples: the widest store into one
 // A store is put off by at most this many instructions after the last clock in it.
 constexpr InstIndex waits[] = {5, 2, 0};
 
@@ -81,12 +85,13 @@ class PlainInst {
  public:
   PlainInst(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)
       : c_(c), block_(c.blocks.blocks[number]), number_(number), full_(c.full(number)),
-        lanes_(full_ && !early(c, number) ? c.scratch.lane_groups() : std::nullopt), previous_(previous), clock_at_(block_.count) {
-    const bool some = !c.scope.places.empty() || c.scope.sites.one_in > 1;
+        few_(c.scope.is_sparse()), lanes_(full_ && !few_ && !early(c, number) ? c.scratch.lane_groups() : std::nullopt), previous_(previous),
+        clock_at_(block_.count) {
+    const bool some = !c.scope.places.empty() || few_;
     sparse_ = !some && c.plan.clock_gap != 0;
     wanted_ = clock_places(c.code, block_, sparse_ ? c.plan.clock_gap : 0);
     if (some)
-      for (uint32_t k = 0; k < block_.count; ++k) wanted_[k] = k == 0 || c.scope.has(block_.first + k);
+      for (uint32_t k = 0; k < block_.count; ++k) wanted_[k] = (k == 0 && !few_) || c.scope.has(block_.first + k);
     for (uint32_t k = 0; k < block_.count; ++k) {
       const CodeInst& inst = c.code.insts[block_.first + k];
       clock_at_[k] = {0, wanted_[k] ? wire::ClockPlace::absent : wire::ClockPlace::implied, sass::get_control(inst.raw).stall,
@@ -211,7 +216,8 @@ class PlainInst {
   bool plan(unsigned& missing) {
     std::optional<Holder> previous = previous_;
     pieces_.clear();
-    unsigned begin = 0;   // where the header's clock is read
+    unsigned begin = next_place(0);   // where the header's clock is read
+    const unsigned at_first = begin;
     header_ = header(begin);
     size_t headed = 0;
     unsigned clock = next_place(begin + 1);
@@ -222,6 +228,7 @@ class PlainInst {
       for (unsigned registers : {1u, 2u, 4u})
         for (Fill fill : {Fill::halves, Fill::halves_behind_whole, Fill::whole}) {
           if (fill == Fill::halves_behind_whole && !(lanes_ && sparse_)) continue;
+          if (few_ && (fill != Fill::whole || 4 * registers > few_bytes)) continue;
           auto p = longest(headed, clock, registers, fill, at, previous);
           if (!p || p->worth() <= best_worth) continue;
           best_worth = p->worth();
@@ -230,7 +237,12 @@ class PlainInst {
       if (!best) {   // no register is free here: this instruction has no clock
         ++missing;
         if (headed > 0 && headed < header_.size()) return false;
-        if (headed == 0) {
+        if (headed == 0 && few_) {   // the next best place: behind the site, else in front of it
+          if (++begin == block_.count) begin = 0;
+          if (begin == at_first) return false;
+          header_ = header(begin);
+          clock = next_place(begin + 1);
+        } else if (headed == 0) {
           begin = sparse_ ? begin + 1 : clock;
           if (begin >= block_.count) return false;
           header_ = header(begin);
@@ -252,7 +264,7 @@ class PlainInst {
       previous = best->data;
       pieces_.push_back(std::move(*best));
     }
-    bytes_ = static_cast<uint32_t>(align_up(at, wire::chunk_bytes));
+    bytes_ = static_cast<uint32_t>(align_up(at, few_ ? few_bytes : wire::chunk_bytes));
     return bytes_ <= largest_packed_record;
   }
 
@@ -457,6 +469,7 @@ class PlainInst {
   const ProbeBlock& block_;
   uint32_t number_;
   bool full_;
+  const bool few_;                 // clocks at sparse sites alone
   const std::optional<LaneGroups> lanes_;
   std::optional<Holder>& previous_;
   bool clock_in_head_ = false;

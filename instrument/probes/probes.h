@@ -24,11 +24,15 @@ struct Scope {
   const std::vector<bool>& whole;
   // `mem`: records are whole lines, because some have columns; else whole chunks.
   bool lines = true;
-  // Sparse sites: of every so many instructions one is looked at (inst, mem and point probes).
+  // Sparse sites: of every so many instructions one is looked at (inst, mem and point probes), of so many blocks one (block).
   Sites sites{};
+  bool is_sparse() const { return sites.one_in > 1; }
   bool samples(InstIndex i) const { return i % sites.one_in == sites.part; }
   bool covers(InstIndex i) const { return places.empty() || places[i]; }
   bool has(InstIndex i) const { return covers(i) && samples(i); }
+  bool samples(const ProbeBlock& block) const { return block.number % sites.one_in == sites.part; }
+  // Sparse sites: it holds one of this part; else any block.
+  bool holds_site(const ProbeBlock& block) const;
 };
 
 // What a probe's inserter works with. It adds sequences to `out` and takes registers from `scratch`, nothing else.
@@ -68,7 +72,12 @@ struct ProbeContext {
   bool full(uint32_t block) const {
     return !layout.wraps && block < plan.full_blocks.size() && plan.full_blocks[block] && !unrecorded(block);
   }
-  bool unrecorded(uint32_t block) const { return block < plan.unrecorded.size() && plan.unrecorded[block]; }
+  // Sparse sites: other parts record it.
+  bool other_part(uint32_t block) const {
+    const ProbeBlock& b = blocks.blocks[block];
+    return (plan.probe == ProbeKind::block && !scope.samples(b)) || (plan.probe == ProbeKind::inst && !scope.holds_site(b));
+  }
+  bool unrecorded(uint32_t block) const { return (block < plan.unrecorded.size() && plan.unrecorded[block]) || other_part(block); }
 };
 
 struct ProbeBody {

@@ -36,7 +36,16 @@ constexpr std::array with_points = {
 std::span<const ProbeBody> probe_bodies() { return bodies; }
 std::span<const PointProbe> point_probes() { return with_points; }
 
-uint32_t block_record_bytes(const Code&, const ProbeBlock&, const Scope&) { return wire::chunk_bytes; }
+bool Scope::holds_site(const ProbeBlock& block) const {
+  if (!is_sparse()) return true;
+  for (InstIndex i = block.first; i <= block.last(); ++i)
+    if (has(i)) return true;
+  return false;
+}
+
+uint32_t block_record_bytes(const Code&, const ProbeBlock& block, const Scope& scope) {
+  return scope.samples(block) ? wire::chunk_bytes : 0;
+}
 
 uint32_t record_head(const ProbeContext& c, wire::RecordKind kind, uint32_t block) {
   return c.layout.index_bits != 0 ? block + 1 : wire::word0(kind, block);

@@ -43,6 +43,32 @@ def main():
         files = [a["path"] for a in merged["artefacts"] if a["kind"] == "trace"]
         expect(f"{kernel}: a trace of each part", 2 <= len(set(files)) <= 8, files)
 
+    # Four sparse parts of block and inst: every execution of the part's blocks, or of those with a site of it; each part's path is the
+    # counted one.
+    for kernel in ("transpose_tiled", "reduce_sum"):
+        found = replay(xtrace, "kernels13-small.xtr", kernel, "--probes=count,block,inst", "--sample=site:1/4", "--rotate")
+        counted = found["count", "site:1/4"]["table"]
+        first = {row["block"]: row for row in reversed(counted)}
+        parts = {probe: [c for (p, _), c in found.items() if p == probe] for probe in ("count", "block", "inst")}
+        expect(f"{kernel}: one count, four parts, those without a block left out",
+               [len(parts[p]) for p in ("count", "block", "inst")] == [1, min(4, len(first)), 4], found.keys())
+        expect(f"{kernel}: every block in one part", sum(c["records"] for c in parts["block"]) == sum(row["warps"] for row in first.values()),
+               [c["records"] for c in parts["block"]])
+        for part in range(4):
+            sample = "site:1/4" + (f"+{part}" if part else "")
+            with_site = {row["block"] for row in counted if row["pc"] // 16 % 4 == part}
+            for probe, blocks in (("block", {b for b in first if b % 4 == part}), ("inst", with_site)):
+                if not blocks:
+                    continue
+                expect(f"{kernel}: blocks of {probe} {sample}", found[probe, sample]["records"] == sum(first[b]["warps"] for b in blocks),
+                       found[probe, sample]["records"])
+                text = json.dumps(found[probe, sample])
+                others = len(first) - len(blocks)
+                expect(f"{kernel}: path of {probe} {sample}", "path-equal" in text and
+                       (f"{others} are not of this part (site:1/4)" in text) == (others != 0), text)
+        for c in parts["block"] + parts["inst"]:
+            expect(f"{kernel}: {c['probe']} {c['sample']} has its own files", len(c["artefacts"]) >= 2, c["artefacts"])
+
     # The interpreter puts CTA n on SM n: counts of SMs are those of CTAs.
     found = replay(xtrace, "kernels13-small.xtr", "saxpy", "--probes=count", "--sample=all", "--sample=sm:1-2", "--sample=cta:1-2")
     by_sm, by_cta, all_of_them = (found["count", s] for s in ("sm:1-2", "cta:1-2", "all"))

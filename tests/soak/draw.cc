@@ -24,7 +24,7 @@ Draw::Draw(uint32_t seed, uint32_t number) : random_(seed * 1'000'003ull + numbe
     default: break;
   }
   const bool sparse = probe == ProbeKind::inst || probe == ProbeKind::mem || instrument::probe_info(probe).points;
-  if (sparse && below(3) == 0) plan_.sites.one_in = 2 + below(7), plan_.sites.part = below(plan_.sites.one_in);
+  if ((sparse || probe == ProbeKind::block) && below(3) == 0) plan_.sites.one_in = 2 + below(7), plan_.sites.part = below(plan_.sites.one_in);
   plan_.some_places = sparse && below(3) == 0;
   plan_.wraps = probe != ProbeKind::count && probe != ProbeKind::mem && below(3) == 0;
   // So few points that most kernels leave a register for each.

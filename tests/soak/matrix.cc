@@ -169,7 +169,9 @@ class Matrix {
   // All parts; those without anything to record count as equal where some other has.
   bool sparse(Recording& r, const instrument::Splicer& splicer, Plan plan) {
     const Cell c{plan.kernel, std::string(instrument::probe_info(plan.probe).name), "site:1/8"};
-    const bool whole = plan.probe == ProbeKind::count || plan.probe == ProbeKind::block;   // look at all sites at once
+    const bool whole = plan.probe == ProbeKind::count;   // looks at all sites at once
+    const bool by_block = plan.probe == ProbeKind::block || plan.probe == ProbeKind::inst;
+    std::vector<uint32_t> had(splicer.blocks().size(), 0);   // in so many parts
     if (rest_ && has_test(plan.probe, c.sample, whole ? 0 : 1)) return true;
     Status worst = tl::make_unexpected(Error{});
     uint32_t done = 0;
@@ -178,18 +180,24 @@ class Matrix {
       if (rest_ && has_test(plan.probe, c.sample, part)) continue;
       plan.sites = {parts, part};
       plan.sites_are_counted = part != 0;
-      Status s = run_plan(r, splicer.sparse(plan.sites), plan);
+      plan.brief = by_block && part % 2 == 1;
+      std::vector<bool> recorded;
+      Status s = run_plan(r, splicer.sparse(plan.sites), plan, &recorded);
+      for (size_t b = 0; b < recorded.size(); ++b) had[b] += recorded[b];
       if (s) {
         ++done;
         continue;
       }
-      const bool nothing = s.error().message.find("no memory access") != std::string::npos;
+      const bool nothing = s.error().message.find("no memory access") != std::string::npos || s.error().message.starts_with("no block of") ||
+                           s.error().message.starts_with("no site of");
       worst = std::move(s);
       if (!nothing) {
         worst.error().message += fmt::format(" (part {})", part);
         return note(c, worst, done);
       }
     }
+    for (size_t b = 0; b < had.size() && by_block && done != 0 && !rest_; ++b)
+      if (had[b] == 0 || (plan.probe == ProbeKind::block && had[b] != 1)) return note(c, internal("block {} is recorded in {} parts", b, had[b]), done);
     return note(c, done != 0 ? Status{} : worst, done);
   }
 

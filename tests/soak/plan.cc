@@ -70,15 +70,16 @@ class Run {
         s_(plan.without_polls && plan.probe == ProbeKind::mem ? splicer.without(left_out_) : splicer), p_(plan),
         backend_(recording.backend()), points_probe_(instrument::probe_info(plan.probe).points) {}
 
-  Status run() {
+  Status run(std::vector<bool>* recorded) {
     if (points_probe_) {
       XT_TRY(points_, s_.points(p_.probe));
     }
     // Of sparse sites the interpreter counts the first part; how much the others write is known from its log.
-    const bool known = !r_.on_hardware() && p_.sites.part != 0 && p_.sites_are_counted;
+    const bool known = !r_.on_hardware() && p_.sites.part != 0 && p_.sites_are_counted && !p_.brief;
     XT_TRY(const Counts counts, known ? Result<Counts>(as_logged()) : count());
     if (p_.probe == ProbeKind::count) return {};
     const Status done = trace(counts);
+    if (recorded != nullptr) *recorded = recorded_;
     if (buffer_.value != 0) XT_TRY_STATUS(backend_.release(buffer_));
     return done;
   }
@@ -197,7 +198,9 @@ class Run {
       }
     }
     std::vector<uint32_t> bytes = counts.bytes;
-    for (uint32_t& b : bytes) {
+    for (uint32_t w = 0; w < bytes.size(); ++w) {
+      uint32_t& b = bytes[w];
+      if (b == 0 && sampled(w)) b = wire::chunk_bytes;   // it met none of this part, and has a head
       // Packed records may take more than unpacked ones where registers are few.
       if (p_.probe == ProbeKind::inst || brief) b *= 2;
       if (varies && b != 0) b = 2 * b + 64 * largest;
@@ -213,9 +216,26 @@ class Run {
     if (!summary.losses.none()) return internal("records were lost: {}", first_loss(summary.losses));
     if (summary.losses.count(trace::Loss::count_changed) != 0)
       return internal("warp {} wrote another number of bytes than was counted", summary.losses.row(trace::Loss::count_changed).first_warp);
+    XT_TRY_STATUS(of_this_part(spliced.map));
     XT_TRY_STATUS(as_the_interpreter(spliced.map, found));
     if (points_probe_ || p_.probe == ProbeKind::pair || !p_.select.sms.empty()) return {};
     return as_counted(spliced.map, found, counts);
+  }
+
+  // Sparse sites: block and inst record what the part has, no more and no less.
+  Status of_this_part(const wire::AddressMap& map) {
+    if (p_.probe != ProbeKind::block && p_.probe != ProbeKind::inst) return {};
+    recorded_.clear();
+    for (uint32_t b = 0; b < map.blocks.size(); ++b) {
+      const wire::Block& block = map.blocks[b];
+      bool wanted = p_.probe == ProbeKind::block && b % p_.sites.one_in == p_.sites.part;
+      for (uint32_t pc = block.first_pc; p_.probe == ProbeKind::inst && pc < block.first_pc + 16 * block.instructions; pc += 16)
+        wanted |= p_.sites.one_in == 1 || (pc / 16 % p_.sites.one_in == p_.sites.part && (!p_.some_places || s_.covers(OrigPc{pc})));
+      if (has_records(map, b) != (wanted && !leaves_out(b)))
+        return internal("block {} {} of part {} and leaves {}records", b, wanted ? "is" : "is not", p_.sites.part, wanted ? "no " : "");
+      recorded_.push_back(wanted);
+    }
+    return {};
   }
 
   // Every warp of the sample is there, on one of its SMs; and what it did is what the interpreter saw.
@@ -315,6 +335,7 @@ class Run {
 
   Recording& r_;
   const std::vector<bool> left_out_;   // by block; empty: none
+  std::vector<bool> recorded_;         // block, inst: by block
   const instrument::Splicer s_;
   const Plan& p_;
   replay::Backend& backend_;
@@ -337,6 +358,8 @@ std::string Plan::text() const {
          (without_polls ? " without polls" : "") + (clock_gap != 0 ? fmt::format(" clocks:{}", clock_gap) : "");
 }
 
-Status run_plan(Recording& recording, const instrument::Splicer& splicer, const Plan& plan) { return Run(recording, splicer, plan).run(); }
+Status run_plan(Recording& recording, const instrument::Splicer& splicer, const Plan& plan, std::vector<bool>* recorded) {
+  return Run(recording, splicer, plan).run(recorded);
+}
 
 }  // namespace xtrace::soak

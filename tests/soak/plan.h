@@ -22,7 +22,7 @@ struct Plan {
 };
 
 // `splicer`: the recording's, told what to record where. Outputs must be the recorded ones in every replay, and no record may be
-// lost. `unsupported`: refused by name.
-Status run_plan(Recording& recording, const instrument::Splicer& splicer, const Plan& plan);
+// lost. `unsupported`: refused by name. `recorded`: of block and inst, whether a block is among those of the part.
+Status run_plan(Recording& recording, const instrument::Splicer& splicer, const Plan& plan, std::vector<bool>* recorded = nullptr);
 
 }  // namespace xtrace::soak

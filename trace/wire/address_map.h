@@ -38,7 +38,9 @@ struct Block {
   bool gathered = false;       // implied, and all lanes of the warp execute it together, however they came: one execution for all of
                                // their ways to it, behind the last of them
   bool unrecorded = false;     // of a loop in which warps wait for others: left out, as it goes round more or less often each time.
-                               // The block in front of it lasts until the one behind it
+                               // The block in front of it lasts until the one behind it. Or of another part
+  bool other_part = false;     // unrecorded, as other ones of AddressMap::sites_one_in sparse replays record it. How long the block in
+                               // front of it lasted is not known
   bool narrow_count = false;   // `count`: its counters have 32 bits, and are right below narrow_executions
   bool full = false;           // records without a mask: all lanes were active in every counted execution; `mem`: and their words
                                // are anywhere
@@ -179,7 +181,8 @@ struct AddressMap {
   std::vector<Access> accesses;      // `mem`: in order of blocks, and in order of execution inside one
   std::vector<std::vector<uint32_t>> lane_numbers;   // `mem`: by lane, or by thread of the CTA
   std::vector<Point> points;         // point probes: in order of code
-  uint32_t sites_one_in = 1;         // point probes: sparse replays that the events come from; together they cover every site
+  uint32_t sites_one_in = 1;         // point probes: sparse replays that the events come from; together they cover every site.
+                                     // `block`, `inst`: so many there are, of which this is one
   SlotLayout layout;
   // Original offset of each word of the spliced section, or `inserted`. With CTA sampling the untouched copy comes
   // first and the instrumented code behind it: an original offset then stands twice.

@@ -166,6 +166,74 @@ TEST_P(Spliced, InstTraceWithImpliedClocksIsTheWitness) {
   clock_gap = instrument::usual_clock_gap;
   for (Records r : {Records::packed, Records::brief}) trace(ProbeKind::inst, trace::TraceKind::inst, r, 4);
 }
+// Sparse sites: each part is the witness of its blocks, under `inst` with clocks at its sites alone; and together they have every
+// block under `block`, and every instruction under `inst`, once.
+TEST_P(Spliced, PartsOfSparseSitesAreTheWitness) {
+  const instrument::Splicer whole = *splicer;
+  const auto together = [&](ProbeKind probe, trace::TraceKind kind, Records records, uint32_t n) {
+    SCOPED_TRACE(fmt::format("{} site:1/{}, {}", instrument::probe_info(probe).name, n, static_cast<int>(records)));
+    std::vector<uint32_t> blocks(whole.blocks().size(), 0);
+    std::map<uint32_t, uint32_t> clocks;   // by pc: parts in which it was looked at
+    parts = n;
+    uint32_t replayed = 0;
+    for (part = 0; part < n; ++part) {
+      SCOPED_TRACE(part);
+      splicer = whole.sparse({n, part});
+      const auto note = [&](const wire::AddressMap& map) {
+        EXPECT_EQ(map.sites_one_in, n);
+        for (uint32_t b = 0; b < map.blocks.size(); ++b) {
+          const wire::Block& block = map.blocks[b];
+          const bool polls = leaves_out(b);
+          EXPECT_EQ(block.unrecorded, polls || of_other_part(probe, b)) << b;
+          EXPECT_EQ(block.other_part, !polls && of_other_part(probe, b)) << b;
+          const bool recorded = block.record_bytes != 0 || (map.layout.entry_in_head && b == 0);
+          EXPECT_EQ(recorded, !block.unrecorded) << b;
+          blocks[b] += recorded || polls;
+          uint32_t sites = 0, read = 0;
+          for (uint32_t k = 0; k < block.instructions; ++k) {
+            const bool site = (block.first_pc / 16 + k) % n == part;
+            clocks[block.first_pc + 16 * k] += site && (recorded || polls);
+            sites += site;
+            read += recorded && block.has_clock(k);
+            const bool absent = recorded && !block.clock_at.empty() && block.clock_at[k].bytes == wire::ClockPlace::absent;
+            EXPECT_TRUE(site || !absent) << b << " " << k;
+          }
+          if (!recorded || probe != ProbeKind::inst || block.clock_at.empty()) continue;
+          EXPECT_GE(read, 1u) << b;
+          EXPECT_LE(read, sites) << b;
+          if (records == Records::brief && sites == 1) { EXPECT_EQ(block.record_bytes, 8u) << b; }
+        }
+      };
+      bool any = false;
+      for (uint32_t b = 0; b < blocks.size(); ++b) any |= !of_other_part(probe, b);
+      if (!any) continue;
+      std::optional<wire::AddressMap> of_splice;
+      look = [&](const trace::WarpTrace&, const wire::AddressMap&, const instrument::Spliced& s) {
+        if (!of_splice) of_splice = s.map;
+      };
+      trace(probe, kind, records);
+      look = nullptr;
+      if (!of_splice) return;   // refused as refusal() says
+      note(*of_splice);
+      ++replayed;
+    }
+    EXPECT_GE(replayed, 1u);
+    for (uint32_t b = 0; b < blocks.size(); ++b) {
+      if (probe == ProbeKind::block)
+        EXPECT_EQ(blocks[b], leaves_out(b) ? replayed : 1u) << b;
+      else
+        EXPECT_GE(blocks[b], 1u) << b;
+    }
+    for (const auto& [pc, n_clocks] : clocks)
+      if (probe == ProbeKind::inst) { EXPECT_EQ(n_clocks, 1u) << pc; }
+  };
+  clock_gap = instrument::usual_clock_gap;
+  together(ProbeKind::block, trace::TraceKind::block, Records::brief, 4);
+  together(ProbeKind::inst, trace::TraceKind::inst, Records::brief, 4);
+  left_out = whole.polling();
+  for (Records r : {Records::wrapping, Records::plain}) together(ProbeKind::block, trace::TraceKind::block, r, 2);
+  for (Records r : {Records::wrapping, Records::plain, Records::packed}) together(ProbeKind::inst, trace::TraceKind::inst, r, 2);
+}
 // Loops that wait for others leave no records: the trace is the rest, event by event, in every form.
 TEST_P(Spliced, TraceWithoutPollsIsTheRestOfTheWitness) {
   left_out = splicer->polling();

@@ -265,6 +265,36 @@ TEST(Aggregate, NoIntervalInFrontOfABlockWithoutRecords) {
   EXPECT_NE(a.instructions()[0].ungraded.count(), 0u) << "inside the block nothing changes";
 }
 
+// Of another part: said so, and counted apart from loops that wait.
+TEST(Aggregate, BlocksOfOtherPartsAreNotCompared) {
+  wire::AddressMap map = diamond_loop(TraceKind::block);
+  Aggregate a(map, TraceKind::block);
+  a.add(trace_of(TraceKind::block, divergent));
+  std::vector<wire::BlockCount> counters = a.blocks();
+  counters[2].warps += 7;
+  map.sites_one_in = 8;
+  map.blocks[2].unrecorded = map.blocks[2].other_part = true;
+  map.blocks[2].record_bytes = 0;
+  const auto c = compare_counts(map, counters, a.blocks());
+  ASSERT_TRUE(c);
+  EXPECT_TRUE(c->equal);
+  EXPECT_EQ(c->text(), "equal in 4 blocks; 1 are not of this part (site:1/8)");
+}
+
+// Where B3 is of another part, lanes that parted may be there between any two records: nothing that does not take all lanes with it
+// tells when it ended. B0 leads to B1 and B2 alone.
+TEST(Aggregate, NoIntervalAcrossBlocksOfOtherParts) {
+  wire::AddressMap map = diamond_loop(TraceKind::inst);
+  map.blocks[3].unrecorded = map.blocks[3].other_part = true;
+  const auto of_entry = [&](uint32_t lanes) {
+    Aggregate a(map, TraceKind::inst);
+    a.add(trace_of(TraceKind::inst, {{0, lanes}, {1, lanes}}));
+    return std::pair(a.instructions()[2].ungraded.count(), a.instructions()[4].ungraded.count());
+  };
+  EXPECT_EQ(of_entry(~0u), (std::pair<uint64_t, uint64_t>(1, 0)));
+  EXPECT_EQ(of_entry(0xff), (std::pair<uint64_t, uint64_t>(0, 0)));
+}
+
 TEST(Aggregate, UngradedIntervals) {
   const wire::AddressMap map = diamond_loop(TraceKind::inst);
   Aggregate a(map, TraceKind::inst);

@@ -39,7 +39,9 @@ Result<std::string> write_trace(const std::filesystem::path& path, const Sample&
 
 TEST_F(TraceFile, RoundTripOfEveryKind) {
   for (TraceKind kind : {TraceKind::block, TraceKind::inst, TraceKind::pair}) {
-    const Sample s(kind);
+    Sample s(kind);
+    s.meta.map.blocks[3].unrecorded = s.meta.map.blocks[3].other_part = true;
+    s.meta.map.sites_one_in = 8;
     ASSERT_GT(s.summary.losses.count(LossSeverity::lost), 0u);
     ASSERT_TRUE(write_trace(file("a.xtt"), s));
     auto r = TraceFileReader::open(file("a.xtt"));
@@ -48,6 +50,7 @@ TEST_F(TraceFile, RoundTripOfEveryKind) {
     EXPECT_EQ(m.identity, s.meta.identity);
     EXPECT_EQ(m.kind, kind);
     EXPECT_EQ(m.labels, s.meta.labels);
+    EXPECT_EQ(m.map.sites_one_in, 8u);
     EXPECT_EQ(m.map.original_of_new, s.meta.map.original_of_new);
     ASSERT_EQ(m.map.blocks.size(), 5u);
     for (int i = 0; i < 5; ++i) {
@@ -57,6 +60,7 @@ TEST_F(TraceFile, RoundTripOfEveryKind) {
       EXPECT_EQ(m.map.blocks[i].successors, s.meta.map.blocks[i].successors);
       EXPECT_EQ(m.map.blocks[i].exits, s.meta.map.blocks[i].exits);
       EXPECT_EQ(m.map.blocks[i].unrecorded, s.meta.map.blocks[i].unrecorded);
+      EXPECT_EQ(m.map.blocks[i].other_part, s.meta.map.blocks[i].other_part);
       for (uint32_t k = 0; k < m.map.blocks[i].clocks; ++k) {
         EXPECT_EQ(m.map.blocks[i].has_clock(k), s.meta.map.blocks[i].has_clock(k)) << i << " " << k;
         if (m.map.blocks[i].has_clock(k)) continue;
@@ -224,6 +228,16 @@ TEST(Table, RowsReasonsAndRenderings) {
   EXPECT_THAT(render_text({*poll}), HasSubstr("    B2            -              -         - "));
   EXPECT_THAT(render_csv({*poll}), HasSubstr(fmt::format("{:#x},2,,,,,,", poll->pc)));
   EXPECT_THAT(render_json({*poll}), HasSubstr("\"warps\": null"));
+
+  wire::AddressMap part = waits;    // another part records it
+  part.blocks[2].other_part = true;
+  part.sites_one_in = 8;
+  polled.map = &part;
+  const auto others = instruction_table(polled);
+  const auto other = std::find_if(others.begin(), others.end(), [](const InstructionRow& r) { return r.block == 2; });
+  ASSERT_NE(other, others.end());
+  EXPECT_EQ(other->no_grade, "not recorded: not of this part (site:1/8)");
+  EXPECT_THAT(render_json({*other}), HasSubstr("\"warps\": null"));
 
   TableSources doubted = sources;   // measured, and not to be shown
   doubted.hidden = [](uint32_t pc) { return pc == 0x10 ? "not converged" : ""; };

@@ -168,6 +168,38 @@ TEST_F(Timeline, TracksSlicesArgumentsAndLosses) {
               HasSubstr("xtrace: ns = SM cycles / 2.000 GHz; 2 SM clocks aligned by the GLOBALTIMER"));
 }
 
+// B1 is of another part: B0 may have led there, and what stands last was not followed by the warp's exit as far as anybody knows.
+TEST_F(Timeline, SlicesOfAPartLastAsLongAsTheyMust) {
+  wire::AddressMap map = diamond_loop(TraceKind::block);
+  map.layout.warps_per_cta = 2;
+  map.sites_one_in = 8;
+  map.blocks[1].unrecorded = map.blocks[1].other_part = true;
+  map.blocks[2].least_cycles = 30;
+  Buffer b(map);
+  for (uint32_t w = 0; w < 4; ++w) b.start(w, 1'000'000, 50'000, 12);
+  b.block(0, 0, all, 1'000'020);
+  b.block(0, 2, all, 1'000'060);
+  b.block(0, 3, 0xf0, 1'000'200);
+  b.block(0, 4, all, 1'000'300);
+  for (uint32_t w = 0; w < 4; ++w) b.exit(w, 1'000'400);
+  std::vector<WarpTrace> t;
+  const auto decoded = b.decode(TraceKind::block, t);
+  ASSERT_TRUE(decoded);
+  EXPECT_TRUE(decoded->losses.none()) << "a warp may meet nothing of its part";
+  auto e = PerfettoExporter::create(file("p.pftrace"), map, TraceKind::block, ClockModel(map.layout, b.headers, 1.0), {}, {});
+  ASSERT_TRUE(e) << e.error().to_string();
+  for (const WarpTrace& w : t) ASSERT_TRUE((*e)->add(w));
+  ASSERT_TRUE((*e)->finish());
+  const Seen seen = read_timeline(file("p.pftrace"));
+  ASSERT_EQ(seen.slices.size(), 4u);
+  const uint64_t expected[][2] = {{20, 23}, {60, 200}, {200, 201}, {300, 311}};   // B2 leads to B3 alone, and took all lanes there
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(seen.slices[i].begin, expected[i][0]) << i;
+    EXPECT_EQ(seen.slices[i].end, expected[i][1]) << i;
+  }
+  EXPECT_THAT(seen.instants, ::testing::Contains(HasSubstr("one part of site:1/8")));
+}
+
 TEST_F(Timeline, LimitIsReportedInTheSummaryAndInTheTimeline) {
   const Sample s(TraceKind::block);
   PerfettoOptions o;

@@ -7,7 +7,7 @@ namespace xtrace::cli {
 
 namespace {
 
-Status compare_warps(const Counts& counts, ByteView headers, CountRun& run) {
+Status compare_warps(const LaunchContext& c, const Counts& counts, ByteView headers, CountRun& run) {
   uint64_t warps = 0, changed = 0, by_warp = 0, by_block = 0;
   for (size_t w = 0; w < counts.block_bytes.size(); ++w) {
     XT_TRY(const auto h, read_at<wire::WarpHeader>(headers, w * sizeof(wire::WarpHeader), "header"));
@@ -16,7 +16,8 @@ Status compare_warps(const Counts& counts, ByteView headers, CountRun& run) {
     by_warp += h.bytes / wire::chunk_bytes;   // a block record each
     changed += h.bytes != counts.block_bytes[w] || h.exit_clock_lo != counts.inst_bytes[w] || h.sm != counts.mem_bytes[w];
   }
-  for (const wire::BlockCount& b : run.blocks) by_block += b.warps;
+  for (uint32_t b = 0; b < run.blocks.size(); ++b)   // of sparse sites those of this part
+    if (c.splicer.record_bytes(instrument::ProbeKind::block, b) != 0) by_block += run.blocks[b].warps;
   diff::SemanticEvidence& e = run.semantics;
   e.path = changed == 0 && by_warp == by_block ? diff::PathMatch::equal : diff::PathMatch::differs;
   e.path_text = changed != 0 ? fmt::format("{} of {} warps executed other blocks than were counted of them", changed, warps)
@@ -60,7 +61,7 @@ Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, const Drawn& dra
   for (wire::Block& b : run->spliced.map.blocks) b.record_bytes = wire::chunk_bytes;   // every block has counters
   if (by_sm) {
     XT_TRY(const Bytes headers, c.backend.read(DevPtr{plan.layout.headers}, uint64_t{c.warps} * sizeof(wire::WarpHeader)));
-    XT_TRY_STATUS(compare_warps(counts, headers, *run));
+    XT_TRY_STATUS(compare_warps(c, counts, headers, *run));
   } else {
     XT_TRY_STATUS(compare_path(c, run->spliced.map, counts, run->blocks, run->semantics));
   }

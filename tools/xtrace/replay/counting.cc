@@ -70,20 +70,18 @@ bool may_repeat(const std::vector<wire::Block>& blocks, uint32_t block) {
 }
 
 // A record for each lane, in every block where lanes come in other groups. False: that is too much.
-bool add_room(const LaunchContext& c, Counts& counts) {
+bool add_room(const LaunchContext& c, const Drawn& drawn, Counts& counts) {
   constexpr uint64_t lanes = 32, most_room = 256 << 10;
   const std::pair<instrument::ProbeKind, std::vector<uint32_t>*> sums[] = {{instrument::ProbeKind::block, &counts.block_bytes},
                                                                            {instrument::ProbeKind::inst, &counts.inst_bytes},
                                                                            {instrument::ProbeKind::mem, &counts.mem_bytes}};
-  std::vector<bool> traced;
-  for (uint32_t bytes : counts.block_bytes) traced.push_back(bytes != 0);
   for (const auto& [probe, bytes] : sums) {
     uint64_t room = 0;
     for (uint32_t b = 0; b < counts.blocks.size(); ++b)
       if (counts.left_out.regroups(b)) room += lanes * c.splicer.record_bytes(probe, b);
     if (room > most_room) return false;
     for (size_t w = 0; w < bytes->size(); ++w)
-      if (traced[w]) (*bytes)[w] += static_cast<uint32_t>(room);
+      if (drawn.has(static_cast<uint32_t>(w), c.warps_per_cta)) (*bytes)[w] += static_cast<uint32_t>(room);
   }
   return true;
 }
@@ -100,7 +98,7 @@ Result<Counts> count_without_polls(LaunchContext& c, const Drawn& drawn, const s
     if (counts.stable) {
       XT_TRY_STATUS(check_bytes(c, counts, instrument::ProbeKind::mem, counts.mem_bytes));
       // Of warps that are found by where they run their bytes are all that is known.
-      if (!counts.is_exact()) counts.stable = drawn.select.sms.empty() && add_room(c, counts);
+      if (!counts.is_exact()) counts.stable = drawn.select.sms.empty() && add_room(c, drawn, counts);
       return counts;
     }
     for (uint32_t b = 0; b < counts.blocks.size(); ++b) {

@@ -33,6 +33,14 @@ std::string stem_of(const bundle::LaunchRecord& launch) {
   return fmt::format("launch{}-{}", launch.ordinal, name);
 }
 
+// Of the part that `splicer` looks at.
+uint64_t executions_of_sites(const instrument::Splicer& splicer, const trace::Aggregate& aggregate) {
+  uint64_t sum = 0;
+  for (const trace::Aggregate::Instruction& i : aggregate.instructions())
+    if (splicer.covers(OrigPc{i.pc})) sum += aggregate.count_of(i).warps;
+  return sum;
+}
+
 class LaunchReplay {
  public:
   LaunchReplay(replay::Backend& backend, const replay::LaunchImage& launch, const ReplayOptions& options,
@@ -230,8 +238,10 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
       report_.warnings.push_back("two counting replays took different paths: " + *difference);
     for (ProbeKind probe : options_.probes) {
       if (probe == ProbeKind::none) continue;
-      // mem and the point probes merge the parts by themselves; what looks at all sites at once has one.
-      if (probe != ProbeKind::inst && sample.part != 0) continue;
+      // mem and the point probes merge the parts by themselves; what looks at all sites at once has one. Parts that hold nothing are
+      // left out.
+      const bool in_parts = probe == ProbeKind::inst || probe == ProbeKind::block;
+      if (sample.part != 0 && (!in_parts || splicer.largest_record(probe) == 0)) continue;
       if (const Status sense = makes_sense(probe, sample); !sense) {
         refuse(probe, sample, sense.error());
         continue;
@@ -258,7 +268,7 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
       config.losses = losses_of((*run)->losses);
       config.events = config.records;
       if (const auto* trace = dynamic_cast<const TraceRun*>(run->get()); trace != nullptr && probe == ProbeKind::inst)
-        config.events = trace->aggregate->warp_instructions();
+        config.events = sample.sites_one_in == 1 ? trace->aggregate->warp_instructions() : executions_of_sites(splicer, *trace->aggregate);
       if (const auto* trace = dynamic_cast<const TraceRun*>(run->get())) warn_of_clocks(splicer, *trace, *counts, config.probe);
       if (const auto* mem = dynamic_cast<const MemRun*>(run->get())) config.not_covered = mem->not_covered;
       for (const std::string& note : (*run)->spliced.report.notes) warn(note);

@@ -41,7 +41,15 @@ uint32_t short_index_bits(const LaunchContext& c, const Counts& counts) {
       if (t > 0) us = us == 0 ? t : std::min(us, t);
     if (us == 0) return 0;
   } else {
-    for (uint32_t bytes : counts.inst_bytes) us = std::max(us, bytes / 4 * longest_instruction_us);
+    // Of a part of sparse sites the warps' bytes are a share.
+    double recorded = 0, executed = 0;
+    for (uint32_t b = 0; b < counts.blocks.size(); ++b) {
+      const auto warps = static_cast<double>(counts.blocks[b].warps);
+      executed += warps * wire::inst_record_bytes(c.splicer.blocks()[b].instructions);
+      recorded += warps * c.splicer.record_bytes(instrument::ProbeKind::inst, b);
+    }
+    if (recorded == 0) return 0;
+    for (uint32_t bytes : counts.inst_bytes) us = std::max(us, bytes / 4 * longest_instruction_us * executed / recorded);
   }
   return outlasts(us * slowed_down, n) ? 0 : n;
 }
@@ -207,6 +215,9 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   for (const bool entry_in_head : {true, false}) {
     run->buffer.reset();
     XT_TRY(Stored stored, stored_bytes(c, plan, form, counts, bytes, entry_in_head));
+    // Of sparse sites a warp may have met none, and still has its head.
+    for (uint32_t w = 0; w < c.warps; ++w)
+      if (drawn.has(w, c.warps_per_cta)) stored.bytes[w] = std::max(1u, stored.bytes[w]);
     if (!counts.stable) stored.bytes = room_for_more(std::move(stored.bytes), c.splicer.largest_record(probe));
     XT_TRY(run->buffer, TraceBuffer::create(c.backend, stored.bytes, c.splicer.largest_record(probe), !counts.stable, form));
     XT_TRY(run->spliced, c.splicer.splice(plan, run->buffer->layout()));
