@@ -316,6 +316,31 @@ TEST(LaneBases, UniformRegistersOfLanesThatComeAlone) {
                        std::set<InstIndex>{}))
       << "the first lane may be one in which P0 does not hold";
 }
+// Where no lane is elsewhere, none writes it: from one whole block to the next, and from the entry on, until lanes may part.
+TEST(LaneBases, UniformRegistersWhileNoLaneIsElsewhere) {
+  const std::vector<const char*> lines{"S2R R0, SR_TID.X", "@P0 BRA 0x30", "UMOV UR4, 0x900", "UMOV UR4, 0x400", "@P1 BRA 0x60", "UMOV UR5, 0x1",
+                                       "IADD3 R2, R0, UR4, RZ", "LDS R5, [R2]", "EXIT"};
+  EXPECT_TRUE(numbers(lines, row, std::set<InstIndex>{2}));
+  EXPECT_TRUE(numbers(lines, row, std::set<InstIndex>{2, 5})) << "nobody comes back to 0x900 from where all were together";
+  std::vector<const char*> back = lines;
+  back[7] = "@P2 BRA 0x10";
+  back.insert(back.begin() + 7, "LDS R5, [R2]");
+  EXPECT_TRUE(numbers(back, row, std::set<InstIndex>{2})) << "others are at the same place";
+  EXPECT_FALSE(numbers(back, row, std::set<InstIndex>{2, 5, 6, 7, 8})) << "lanes that go through B4 may be there when others write 0x900";
+  EXPECT_FALSE(numbers(lines, row, std::set<InstIndex>{2, 3, 4})) << "a way through lanes that came alone";
+  std::set<InstIndex> all;
+  for (InstIndex i = 0; i < 9; ++i) all.insert(i);
+  EXPECT_FALSE(numbers(lines, row, all));
+  EXPECT_FALSE(numbers({"S2R R0, SR_TID.X", "@P0 BRA 0x70", "UMOV UR4, 0x400", "@P1 BRA 0x70", "IADD3 R2, R0, UR4, RZ", "LDS R5, [R2]", "EXIT",
+                        "UMOV UR4, 0x900", "EXIT"},
+                       row, std::set<InstIndex>{2, 3, 4, 5, 6, 7, 8}))
+      << "between two blocks of lanes that came alone the others may write 0x900";
+  const std::vector<const char*> ends{"S2R R0, SR_TID.X", "UMOV UR4, 0x400", "@P0 EXIT", "IADD3 R2, R0, UR4, RZ", "LDS R5, [R2]", "EXIT"};
+  EXPECT_TRUE(numbers(ends, row, all)) << "lanes that end do not come back";
+  std::vector<const char*> parts = ends;
+  parts[2] = "@P0 BRA 0x40";
+  EXPECT_FALSE(numbers(parts, row, all));
+}
 // What a callee leaves alone comes to the return point from the call in front of it, whatever the other calls bring.
 TEST(LaneBases, AcrossCalls) {
   // Two calls of the function at 0x60; only in front of the second is R2 known. 0x70 writes R3 and P0.
