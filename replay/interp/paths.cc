@@ -72,6 +72,27 @@ void resolve(Warp& w) {
   }
 }
 
+// Lanes that wait at a BSYNC for others of which all wait at a WARPSYNC go on without them, and those do not wait there
+// later: compilers let lanes go to a WARPSYNC.ALL without BREAK. [measured H200 2026-11-30: a random kernel ends that
+// hangs otherwise, and the paths of others] The hardware does so at once; here the lanes wait until nothing else of the
+// warp can go on, for they meet more often so.
+bool pass_warpsync(Warp& w) {
+  uint32_t away = 0;
+  for (const Path& p : w.paths)
+    if (p.state == PathState::at_warpsync) away |= p.mask;
+  if (away == 0) return false;
+  for (const Path& p : w.paths) {
+    if (p.state != PathState::at_convergence) continue;
+    const uint32_t need = needed(w, p) | p.mask, here = waiting_with(w, p), missing = need & w.live & ~here;
+    if ((missing & ~away) != 0) continue;
+    auto& participants = w.barriers[p.barrier];
+    for (uint32_t m = missing; m != 0; m &= m - 1) participants[first_lane(m)] &= ~here;
+    go_on(w, need & here);
+    return true;
+  }
+  return false;
+}
+
 // Lanes of the current path stop in front of `at`; the rest of the path falls through.
 void park(Step& s, uint32_t lanes, const Path& parked) {
   Path& p = current_path(*s.warp);
@@ -332,14 +353,17 @@ void wait_for_warpgroup(Step& s, uint32_t lanes) {
 }
 
 bool select_path(Warp& w, bool rotate) {
-  const size_t n = w.paths.size();
-  for (size_t k = rotate ? 1 : 0; k < n + (rotate ? 1 : 0); ++k) {
-    const size_t at = (w.current + k) % n;
-    if (w.paths[at].state != PathState::ready) continue;
-    w.current = at;
-    return true;
-  }
-  return false;
+  const auto select = [&](size_t first) {
+    const size_t n = w.paths.size();
+    for (size_t k = first; k < n + first; ++k) {
+      const size_t at = (w.current + k) % n;
+      if (w.paths[at].state != PathState::ready) continue;
+      w.current = at;
+      return true;
+    }
+    return false;
+  };
+  return select(rotate ? 1 : 0) || (pass_warpsync(w) && select(0));
 }
 
 }  // namespace xtrace::replay::interp

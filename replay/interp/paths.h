@@ -46,7 +46,8 @@ bool wake_trying(Cta& cta, bool give_up);
 // USETMAXREG: the warp gets or gives registers, if the CTA has them to give.
 bool take_registers(Cta& cta, Warp& w, uint32_t registers);
 
-// Makes another path current when the current one can not go on, or when `rotate`. False: no path can.
+// Makes another path current when the current one can not go on, or when `rotate`; when none can, lanes at a BSYNC
+// that wait for lanes at a WARPSYNC go on. False: no path can.
 bool select_path(Warp& w, bool rotate);
 
 }  // namespace xtrace::replay::interp

@@ -72,6 +72,26 @@ TEST_F(EngineTest, LanesOfOneMaskGoOnWithoutTheOthers) {
   EXPECT_EQ(cell(8), 0xffffff00u);
 }
 
+TEST_F(EngineTest, LanesThatWaitAtAWarpsyncAreNotWaitedForWhereLanesMeet) {
+  // Lanes below 8 leave B0 without BREAK; later they come to a BSYNC of it, at which nobody waits for the others.
+  std::vector<sass::RawInst> k;
+  const Gpr tid{0}, mask{2};
+  k.push_back(enc::s2r(tid, enc::sr_tid_x));
+  k.push_back(enc::isetp_imm(Pred{0}, enc::Compare::lt, false, tid, 8));
+  k.push_back(bssy(0, 0x20, 0x50));
+  k.push_back(enc::with_guard(enc::bra(0x30, 0x50), Pred{0}));
+  k.push_back(bsync(0));
+  k.push_back(warpsync_all());  // 0x50
+  k.push_back(enc::vote_any_active(mask));
+  store_cell(k, mask, tid, {4});
+  k.push_back(enc::with_guard(bsync(0), Pred{0}));
+  k.push_back(bar_sync(0));
+  k.push_back(enc::exit());
+  const auto r = run(k);
+  ASSERT_TRUE(r) << r.error().to_string();
+  for (unsigned lane : {0, 7, 8, 31}) EXPECT_EQ(cell(lane), ~0u) << lane;
+}
+
 TEST_F(EngineTest, AGuardOfACtaBarrierDoesNotDivideTheWarp) {
   std::vector<sass::RawInst> k;
   const Gpr tid{0}, mask{2};
