@@ -6,6 +6,7 @@
 #include <deque>
 #include <set>
 
+#include "instrument/apart_writes.h"
 #include "instrument/code.h"
 #include "instrument/sass/access.h"
 #include "instrument/sass/encode.h"
@@ -387,7 +388,7 @@ class Flow {
 
   Flow(const Code& code, const LaunchFacts& launch, ThreadTerms& terms)
       : code_(code), launch_(launch), terms_(terms), entries_(code.insts.size(), 0), whole_join_(code.insts.size(), true),
-        together_(code.insts.size(), false), start_(code.functions.at(0).entry) {
+        apart_(code, launch.whole), start_(code.functions.at(0).entry) {
     entries_[start_] = 2;
     for (InstIndex i = 0; i < code.insts.size(); ++i) {
       if (!code.reachable[i]) continue;
@@ -397,8 +398,6 @@ class Flow {
         if (!is_whole(i) || !is_whole(n)) whole_join_[n] = false;
       }
     }
-    find_together();
-    find_written_apart();
     find_calls();
   }
 
@@ -472,68 +471,6 @@ class Flow {
       if (uniform.test(u)) s.ur[u] = unknown;
   }
   bool is_whole(InstIndex i) const { return i < launch_.whole.size() && launch_.whole[i]; }
-  // All lanes of the warp that are still there execute it together. On the way from one such instruction to the next no other lane can
-  // write a uniform register; where lanes come another way, paths meet.
-  bool is_undivided(InstIndex i) const { return is_whole(i) || together_[i]; }
-  // From the entry on, until lanes may part or come back: lanes that end do not come back.
-  void find_together() {
-    std::vector<uint32_t> ways(code_.insts.size(), 0);
-    for (InstIndex i = 0; i < code_.insts.size(); ++i)
-      if (code_.reachable[i])
-        for (InstIndex n : code_.successors(i)) ++ways[n];
-    for (InstIndex i = start_; ways[i] == (i == start_ ? 0u : 1u);) {
-      together_[i] = true;
-      const sass::Flow flow = code_.insts[i].fx.flow;
-      const auto next = code_.successors(i);
-      if ((flow != sass::Flow::next && flow != sass::Flow::exit) || next.size() != 1 || next[0] != i + 1) return;
-      i = next[0];
-    }
-  }
-
-  // A uniform register belongs to all lanes. Lanes that are elsewhere can write what is written, by lanes without the others, behind the
-  // place where all were last together.
-  void find_written_apart() {
-    const size_t n = code_.insts.size();
-    std::vector<std::vector<InstIndex>> before(n);
-    std::vector<sass::RegSet> ahead(n);   // written apart somewhere behind it
-    std::vector<InstIndex> work;
-    for (InstIndex i = 0; i < n; ++i) {
-      if (!code_.reachable[i]) continue;
-      for (InstIndex next : code_.successors(i)) before[next].push_back(i);
-      if (!is_undivided(i)) written_apart_ |= code_.insts[i].fx.def.ur;
-      work.push_back(i);
-    }
-    while (!work.empty()) {
-      const InstIndex i = work.back();
-      work.pop_back();
-      const sass::RegSet here = is_undivided(i) ? ahead[i] : ahead[i] | code_.insts[i].fx.def.ur;
-      for (InstIndex b : before[i]) {
-        if ((here & ~ahead[b]).none()) continue;
-        ahead[b] |= here;
-        work.push_back(b);
-      }
-    }
-    elsewhere_.assign(n, {});
-    for (InstIndex i = 0; i < n; ++i) {
-      if (!code_.reachable[i]) continue;
-      if (is_undivided(i)) elsewhere_[i] = ahead[i];
-      work.push_back(i);
-    }
-    while (!work.empty()) {
-      const InstIndex i = work.back();
-      work.pop_back();
-      for (InstIndex next : code_.successors(i)) {
-        if (is_undivided(next) || (elsewhere_[i] & ~elsewhere_[next]).none()) continue;
-        elsewhere_[next] |= elsewhere_[i];
-        work.push_back(next);
-      }
-    }
-  }
-  // What others may write between i and n.
-  sass::RegSet written_between(InstIndex i, InstIndex n) const {
-    return is_undivided(i) && is_undivided(n) ? sass::RegSet() : elsewhere_[i];
-  }
-
   void pass() {
     State first;
     for (Value& v : first.gpr) v = unknown;
@@ -551,7 +488,7 @@ class Flow {
         const bool goes_on = next.size() == 1 && entries_[next[0]] == 1;
         if (!goes_on || ends_block(i)) forget_passing(s);
         if (goes_on) {
-          if (ends_block(i)) forget(s, written_between(i, next[0]));
+          if (ends_block(i)) forget(s, apart_.between(i, next[0]));
           i = next[0];
           continue;
         }
@@ -571,7 +508,7 @@ class Flow {
     if (callee != calls_.end()) {
       const sass::RegEffects& written = callee->second;
       State kept = s;
-      forget(kept, written_apart_);
+      forget(kept, apart_.anywhere());
       for (Value& v : kept.gpr)
         if (v.guard != guard_always && (written.pred >> (v.guard & 7) & 1) != 0) v = unknown;
       if (arrive(i + 1, kept, ~written.gpr, ~written.ur) && returned_.contains(i + 1)) push(i + 1);
@@ -580,13 +517,13 @@ class Flow {
     for (InstIndex n : next) {
       State there = s;
       if (returns == returns_.end() || (code_.insts[i].fx.falls_through && n == i + 1)) {
-        forget(there, written_between(i, n));
+        forget(there, apart_.between(i, n));
         if (arrive(n, there, ~sass::RegSet(), ~sass::RegSet())) push(n);
         continue;
       }
       const sass::RegEffects& written = returns->second;
       const bool first = returned_.insert(n).second;
-      forget(there, written_apart_);
+      forget(there, apart_.anywhere());
       if (arrive(n, there, written.gpr, written.ur) || first) push(n);
     }
   }
@@ -642,12 +579,8 @@ class Flow {
   const LaunchFacts& launch_;
   ThreadTerms& terms_;
   std::vector<uint32_t> entries_;
-  // Uniform registers that lanes write without the others; by instruction: those of them that lanes elsewhere may write when it has
-  // been executed. What they hold counts until a block ends.
-  sass::RegSet written_apart_;
-  std::vector<sass::RegSet> elsewhere_;
   std::vector<bool> whole_join_;   // all blocks that lead here are whole, and so is this one
-  std::vector<bool> together_;     // all lanes that have not ended come there together (find_together)
+  ApartWrites apart_;   // uniform registers count until a block ends, and on where nobody writes them
   const InstIndex start_;
   std::map<InstIndex, sass::RegEffects> calls_, returns_;   // by CALL, by RET: what the callee writes, and who it calls
   std::map<InstIndex, State> at_;

@@ -11,7 +11,8 @@
 // are whole, the lanes come from one and the same execution of one of these blocks, so that their values are as alike as they were
 // there. Such a value is another one each time; what is computed of it counts where no lane can have missed the last time: in whole
 // blocks, and in others until the block ends. What the thread's place alone tells is the same each time, and counts everywhere.
-// A uniform register that lanes write without the others counts until a block ends: it belongs to all of them.
+// A uniform register that lanes write without the others counts until a block ends, and on where no lane elsewhere can write it
+// (apart_writes.h): it belongs to all of them.
 #pragma once
 
 #include <cstdint>
