@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "base/bytes.h"
 #include "base/check.h"
