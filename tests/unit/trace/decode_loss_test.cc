@@ -15,10 +15,8 @@ using testing::all;
 using testing::Buffer;
 using testing::diamond_loop;
 using ::testing::ElementsAre;
-using testing::Event;
 using testing::events_of;
 using testing::fill_others;
-using ::testing::HasSubstr;
 
 struct LossCase {
   const char* what;

@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <random>
-#include <set>
 
 #include "encoder.h"
 
@@ -15,7 +14,6 @@ namespace {
 using testing::all;
 using testing::Buffer;
 using testing::diamond_loop;
-using ::testing::ElementsAre;
 using testing::Event;
 using testing::events_of;
 using testing::fill_others;

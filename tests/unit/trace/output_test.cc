@@ -2,26 +2,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "base/file.h"
 #include "output_sample.h"
 #include "trace/clock_model.h"
-#include "trace/perfetto_export.h"
 #include "trace/table.h"
 #include "trace/trace_file.h"
-#include "trace/varint.h"
 
 namespace xtrace::trace {
 namespace {
 
-using testing::all;
 using testing::Buffer;
 using testing::diamond_loop;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::OutputTest;
 using testing::Sample;

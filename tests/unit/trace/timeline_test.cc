@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
 
 #include "base/file.h"
@@ -17,7 +16,6 @@ namespace {
 using testing::all;
 using testing::Buffer;
 using testing::diamond_loop;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::OutputTest;
 using testing::Sample;
