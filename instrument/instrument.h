@@ -24,8 +24,8 @@ namespace xtrace::instrument {
 struct LaunchShape {
   Dim3 grid, block, cluster{0, 0, 0};
   uint32_t dynamic_shared_bytes = 0;
-  // High word of every address of the launch's global memory, when that is one: `mem` records of it are shorter.
-  std::optional<uint32_t> memory_high{};
+  // Of the addresses of the launch's global memory: where they are known, `mem` records are shorter.
+  wire::HighWords memory_highs{};
   Bytes params{};   // of the launch, where they are known: strides of addresses may follow from them
 };
 

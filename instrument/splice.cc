@@ -521,7 +521,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   XT_TRY_STATUS(impl_->put_together(insertions, std::move(prologue), std::move(decision), out));
   if (plan.probe == ProbeKind::mem) {
     out.claims.records_addresses = true;
-    out.claims.memory_high_is_known = shape.memory_high.has_value();
+    out.claims.memory_high_is_known = shape.memory_highs.known();
     out.claims.launch = facts_of(shape, info, code, blocks);
     out.claims.full_blocks = counted_->full_blocks;
     if (lanes.offset) out.claims.lane_offset = lanes.offset->index;

@@ -35,7 +35,6 @@ class Record {
   void addresses(const Access& a, uint32_t mask, LaneAddresses& out) const {
     const uint64_t base = (scalar(a.uniform_high) << 32) + scalar(a.uniform_low) + static_cast<uint64_t>(int64_t{a.offset});
     const bool low_only = !a.wide || a.high_is_known;
-    const uint64_t high = a.wide && a.high_is_known ? uint64_t{map_.layout.memory_high} << 32 : 0;
     const std::vector<uint32_t>* numbers = a.numbers == Access::none ? nullptr : &map_.lane_numbers[a.numbers];
     const auto number = [&](unsigned lane) -> uint32_t {
       if (numbers == nullptr) return 0;
@@ -49,11 +48,14 @@ class Record {
       const auto more = static_cast<uint32_t>(a.numbers == Access::none ? column(a.low, lane) : number(lane) - of_base);
       const uint64_t low = static_cast<uint32_t>(scalar(a.base)) + more;
       const uint64_t sum = (column(a.high, lane) << 32) + low + base;
-      out[lane] = low_only ? high | static_cast<uint32_t>(sum) : sum;
+      out[lane] = low_only ? of_low_word(a, static_cast<uint32_t>(sum)) : sum;
     }
   }
 
  private:
+  uint64_t of_low_word(const Access& a, uint32_t low) const {
+    return a.wide && a.high_is_known ? uint64_t{map_.layout.memory_highs.of_low(low)} << 32 | low : low;
+  }
   uint64_t scalar(uint32_t place) const { return place == Access::none ? 0 : value_at<uint32_t>(bytes_, place); }
   uint64_t column(uint32_t place, unsigned lane) const {
     return place == Access::none ? 0 : value_at<uint32_t>(bytes_, place + sizeof(uint32_t) * lane);

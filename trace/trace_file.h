@@ -22,7 +22,7 @@
 
 namespace xtrace::trace {
 
-constexpr uint32_t trace_file_version = 4;
+constexpr uint32_t trace_file_version = 5;
 
 // Which launch, and what was run.
 struct TraceIdentity {

@@ -2,7 +2,7 @@
 // is made of: the address register goes out as it is, one word a lane, by a store that reads the kernel's own register; the
 // immediate is known beforehand, and what is one for the warp (uniform registers, lanes whose guard holds) is one word. A
 // register that serves several accesses of a block is stored once. High words of global addresses are left out where the
-// whole memory of the launch has one. A store of 32 words to one line is the cheapest there is for what differs from lane to
+// low ones tell them. A store of 32 words to one line is the cheapest there is for what differs from lane to
 // lane (docs/performance.md); a register that the code proves to be a base and a known number for each lane goes out as its base, one
 // word, and one that is known altogether not at all. The stack pointer of a function that calls itself is proven to be nothing, but
 // lanes that are in it together mostly have the same: it goes out as the first lane has it, and of the lanes that differ by how much.
@@ -87,7 +87,7 @@ class Layout {
     w.wide = a.wide;
     w.offset = a.offset;
     // A sum with a uniform register tells its own high word.
-    w.high_is_known = a.space == sass::MemSpace::global && shape_.memory_high && a.uniform_low == a.none;
+    w.high_is_known = a.space == sass::MemSpace::global && shape_.memory_highs.known() && a.uniform_low == a.none;
     if (const auto lanes = a.low == a.none ? std::nullopt : base_of(lanes_.before(i, a.low))) {
       w.numbers = lanes->numbers;
       if (!lanes->known) {
@@ -510,7 +510,7 @@ void move_words(const MemRecord& planned, const MemRecord& record, std::vector<w
 Status insert_mem(ProbeContext& c) {
   if (c.layout.wraps) return unsupported("address records lie in plain slots only");
   reserve(c);
-  c.map.layout.memory_high = c.scope.shape.memory_high.value_or(0);
+  c.map.layout.memory_highs = c.scope.shape.memory_highs;
   c.map.lane_numbers = c.scope.lanes.tables();
   std::optional<Holder> previous;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {

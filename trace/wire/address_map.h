@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trace/wire/high_words.h"
 #include "trace/wire/record.h"
 
 namespace xtrace::wire {
@@ -75,7 +76,7 @@ struct Access {
   uint8_t bytes = 0;           // of one lane
   uint8_t lanes = 32;          // the first so many lanes give addresses (matrix loads and stores: 8, 16 or 32)
   bool wide = false;           // an address of 64 bits
-  bool high_is_known = false;  // ... whose high word is SlotLayout::memory_high
+  bool high_is_known = false;  // ... whose low word tells the high one: SlotLayout::memory_highs
   int32_t offset = 0;
   static constexpr uint32_t none = 0xffffffff;
   uint32_t low = none, high = none;                    // columns: 32 words, one a lane
@@ -162,11 +163,11 @@ struct SlotLayout {
   bool short_records = false;  // `block`: see record.h
   bool headless = false;       // plain slots without a SlotHead: nobody asks where and when the warp started
   bool short_pairs = false;    // pair records of two words (filled by the splicer)
-  uint32_t memory_high = 0;    // `mem`: high word of every global address, where Access::high_is_known
   bool entry_in_head = false;  // short block records: block 0 has none (filled by the splicer)
   uint32_t warps = 0, warps_per_cta = 0;
   uint32_t one_in = 1, seed = 0;     // cta sampling
   Selection select{};                // and what is left of that
+  HighWords memory_highs{};          // `mem`: of global addresses, where Access::high_is_known
   // On some SM, where Selection::sms names some: then a warp that left nothing was on another.
   bool is_sampled(uint32_t warp) const {
     const uint32_t per_cta = warps_per_cta == 0 ? 1 : warps_per_cta, cta = warp / per_cta;

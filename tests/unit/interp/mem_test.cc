@@ -164,8 +164,10 @@ struct Check {
     const std::vector<trace::MemoryRange> memory = memory_of(r);
     if (high) {
       ASSERT_FALSE(memory.empty());
-      shape.memory_high = static_cast<uint32_t>(memory.front().begin >> 32);
-      ASSERT_EQ((memory.back().end - 1) >> 32, *shape.memory_high) << "the recording's memory has one high word";
+      std::vector<wire::HighWords::Range> ranges;
+      for (const trace::MemoryRange& m : memory) ranges.push_back({m.begin, m.end});
+      shape.memory_highs = wire::HighWords::of(ranges);
+      ASSERT_TRUE(shape.memory_highs.known()) << "low words of the recording's memory tell the high ones";
     }
     auto splicer = instrument::Splicer::create(launch.code, r.kernel, shape);
     ASSERT_TRUE(splicer) << splicer.error().to_string();

@@ -138,11 +138,54 @@ TEST(MemTrace, AddressesAreColumnsScalarsAndOffset) {
                                   Seen{1, 2, 0xf, {0x40, 0x40, 0x40, 0x40}}));
 }
 
+TEST(HighWords, FollowFromLowOnesWhereNoTwoBytesShareOne) {
+  using wire::HighWords;
+  using Pieces = std::vector<HighWords::Piece>;
+  const auto pieces = [](std::vector<HighWords::Range> memory) { return HighWords::of(memory).pieces(); };
+  constexpr uint64_t f0 = 0x7f00ull << 32, f1 = 0x7f01ull << 32;
+  EXPECT_EQ(pieces({}), Pieces{});
+  EXPECT_EQ(pieces({{f0 + 0x1000, f0 + 0x2000}, {f0 + 0x8000, f0 + 0x9000}}), (Pieces{{0x1000, 0x7f00}}));
+  // Memory that goes on behind a multiple of 4 GiB, and some that begins there.
+  EXPECT_EQ(pieces({{f1 - 0x1000, f1 + 0x1000}}), (Pieces{{0, 0x7f01}, {0xfffff000, 0x7f00}}));
+  EXPECT_EQ(pieces({{f1, f1 + 0x1000}, {f1 - 0x1000, f1}}), (Pieces{{0, 0x7f01}, {0xfffff000, 0x7f00}}));
+  // The same low word in both, by a single byte or from end to end.
+  EXPECT_EQ(pieces({{f0 + 0x1000, f0 + 0x2000}, {f1 + 0x1fff, f1 + 0x3000}}), Pieces{});
+  EXPECT_EQ(pieces({{f0 + 0x1000, f0 + 0x2000}, {f1 + 0x2000, f1 + 0x3000}}), (Pieces{{0x1000, 0x7f00}, {0x2000, 0x7f01}}));
+  EXPECT_EQ(pieces({{f0 + 0x1000, f0 + 0x9000}, {f1 + 0x2000, f1 + 0x3000}, {f0 + 0x2000, f0 + 0x3000}}), Pieces{});
+  EXPECT_EQ(pieces({{f0, f1}}), (Pieces{{0, 0x7f00}}));
+  EXPECT_EQ(pieces({{f0 + 0x1000, f1 + 0x1000}}), (Pieces{{0, 0x7f01}, {0x1000, 0x7f00}}));
+  EXPECT_EQ(pieces({{f0, f1 + 1}}), Pieces{});
+  EXPECT_EQ(pieces({{f0 + 8, f0 + 8}, {f0 + 16, f0 + 32}, {f1 + 4, f1 + 4}}), (Pieces{{16, 0x7f00}}));
+
+  const HighWords two = HighWords::of_pieces({{0x100, 0x7f01}, {0xfffff000, 0x7f00}});
+  EXPECT_EQ(two.of_low(0x100), 0x7f01u);
+  EXPECT_EQ(two.of_low(0xffffefff), 0x7f01u);
+  EXPECT_EQ(two.of_low(0xfffff000), 0x7f00u);
+  EXPECT_EQ(two.of_low(0), 0x7f01u);   // outside
+  EXPECT_EQ(HighWords().of_low(5), 0u);
+}
+
+// Lanes on both sides of a multiple of 4 GiB, which the address register and the offset straddle as well.
+TEST(MemTrace, HighWordsOfBothSidesOf4GiB) {
+  wire::AddressMap map = small_map();
+  map.accesses[0].high = Access::none;
+  map.accesses[0].high_is_known = true;
+  map.accesses[0].offset = -16;
+  map.layout.memory_highs = wire::HighWords::of_pieces({{0, 0x7f01}, {0xfffff000, 0x7f00}});
+  Slots slots(map);
+  slots.load(0, 0, 0x3);
+  slots.word(0, map.accesses[0].low, 0x8);
+  slots.word(0, map.accesses[0].low + 4, 0x10);
+  Collector c;
+  ASSERT_TRUE(decode_mem(map, slots.reader(), {}, {}, c));
+  EXPECT_THAT(c.seen[0].addresses, ElementsAre(0x7f00fffffff8, 0x7f0100000000));
+}
+
 TEST(MemTrace, KnownHighWordsAndCarries) {
   wire::AddressMap map = small_map();
   map.accesses[0].high = Access::none;
   map.accesses[0].high_is_known = true;
-  map.layout.memory_high = 0x7f00;
+  map.layout.memory_highs = wire::HighWords::of_pieces({{0, 0x7f00}});
   Slots slots(map);
   slots.load(0, 0, 1);
   Collector c;
@@ -258,7 +301,7 @@ TEST_F(MemFile, GivesBackWhatWasWritten) {
   TraceMeta meta;
   meta.kind = TraceKind::mem;
   meta.map = small_map();
-  meta.map.layout.memory_high = 0x7f00;
+  meta.map.layout.memory_highs = wire::HighWords::of_pieces({{0, 0x7f00}});
   meta.map.accesses[0].high_is_known = true;
   Collector written;
   write(written);
@@ -280,7 +323,7 @@ TEST_F(MemFile, GivesBackWhatWasWritten) {
   EXPECT_EQ(map.accesses[1].high, Access::none);
   EXPECT_EQ(map.accesses[0].offset, -16);
   EXPECT_TRUE(map.accesses[0].high_is_known);
-  EXPECT_EQ(map.layout.memory_high, 0x7f00u);
+  EXPECT_EQ(map.layout.memory_highs, meta.map.layout.memory_highs);
   Collector read;
   WarpTrace other;
   EXPECT_FALSE((*file)->next(other));

@@ -45,17 +45,14 @@ Result<std::vector<trace::MemoryRange>> memory_of(const LaunchContext& c, replay
 
 }  // namespace
 
-std::optional<uint32_t> memory_high(const bundle::LaunchRecord& launch) {
-  std::optional<uint32_t> high;
+wire::HighWords memory_highs(const bundle::LaunchRecord& launch) {
+  std::vector<wire::HighWords::Range> memory;
   for (const bundle::Region& r : launch.regions) {
     if (r.size == 0) continue;
-    if (r.kind == bundle::RegionKind::global) return std::nullopt;
-    for (const uint64_t address : {r.address.value, r.address.value + r.size - 1}) {
-      if (high && *high != address >> 32) return std::nullopt;
-      high = static_cast<uint32_t>(address >> 32);
-    }
+    if (r.kind == bundle::RegionKind::global) return {};
+    memory.push_back({r.address.value, r.address.value + r.size});
   }
-  return high;
+  return wire::HighWords::of(memory);
 }
 
 Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& drawn, const Counts& with_all,

@@ -17,9 +17,8 @@ struct MemRun : ProbeRun {
   std::vector<std::unique_ptr<MemRun>> others;   // rotated: the other parts; evidence and sums above are of all of them
 };
 
-// LaunchShape::memory_high: set when all memory of the launch has one high word. Variables of the module lie where the loader puts
-// them, which is not known before.
-std::optional<uint32_t> memory_high(const bundle::LaunchRecord& launch);
+// LaunchShape::memory_highs. Nothing is known of launches with variables of the module: the loader puts them somewhere else each time.
+wire::HighWords memory_highs(const bundle::LaunchRecord& launch);
 
 Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, const Drawn& drawn, const Counts& counts,
                                               bool compare, const replay::Resources& clean);
