@@ -24,8 +24,8 @@ namespace xtrace::instrument {
 struct LaunchShape {
   Dim3 grid, block, cluster{0, 0, 0};
   uint32_t dynamic_shared_bytes = 0;
-  // Of the addresses of the launch's global memory: where they are known, `mem` records are shorter.
-  wire::HighWords memory_highs{};
+  // Decoders will know SlotLayout::memory_highs, so that `mem` leaves high words of global addresses out.
+  bool low_words_tell = false;
   Bytes params{};   // of the launch, where they are known: strides of addresses may follow from them
 };
 
@@ -152,6 +152,8 @@ class Splicer {
   Splicer counted(std::vector<bool> full_blocks, std::span<const uint64_t> executions) const;
   // The same, without accesses to memory in these blocks.
   Splicer without(const std::vector<bool>& blocks) const;
+  // The same, with the high words of global addresses in the records of `mem`, whatever LaunchShape::low_words_tell says.
+  Splicer with_high_words() const;
   RecordForm mem_form() const;                  // of its records of addresses
   // Points of a point probe, in order of code, with the layout of their records.
   Result<std::vector<wire::Point>> points(ProbeKind probe) const;
@@ -171,6 +173,7 @@ class Splicer {
   Places places_;
   std::shared_ptr<const Asked> asked_;
   Sites sites_;
+  bool low_words_tell_ = false;
   struct Counted;
   std::shared_ptr<const Counted> counted_;
 };

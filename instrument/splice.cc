@@ -256,7 +256,7 @@ struct Splicer::Impl {
   wire::AddressMap map;   // blocks only
 
   Scope scope(const Splicer& s) const {
-    return {shape, s.places_, s.counted_->lanes, *s.asked_, s.counted_->whole, s.counted_->lines, s.sites_};
+    return {shape, s.places_, s.counted_->lanes, *s.asked_, s.counted_->whole, s.counted_->lines, s.sites_, s.low_words_tell_};
   }
   Spliced original() const;
   Status put_together(const Insertions& insertions, Prologue prologue, std::optional<Decision> decision, Spliced& out) const;
@@ -310,6 +310,7 @@ Result<Splicer> Splicer::create(ByteView bytes, std::string_view kernel, const L
   Liveness liveness(code);
   wire::AddressMap map = describe(code, blocks);
   Splicer s;
+  s.low_words_tell_ = shape.low_words_tell;
   s.asked_ = std::make_shared<const Asked>();
   s.counted_ = std::make_shared<const Counted>(Counted{{}, {}, LaneBases(code, facts_of(shape, info, code, blocks))});
   s.impl_ = std::make_shared<const Impl>(Impl{Bytes(bytes.begin(), bytes.end()), shape, std::move(image), std::move(info),
@@ -415,7 +416,7 @@ Splicer Splicer::counted(std::vector<bool> full_blocks, std::span<const uint64_t
   uint64_t in_lines = 0, in_chunks = 0, columns = 0;
   for (uint32_t b = 0; b < executions.size(); ++b)
     for (const bool lines : {false, true}) {
-      const Scope scope{impl_->shape, places_, counted.lanes, *asked_, counted.whole, lines, sites_};
+      const Scope scope{impl_->shape, places_, counted.lanes, *asked_, counted.whole, lines, sites_, low_words_tell_};
       const MemRecord record = mem_record(impl_->code, impl_->blocks.blocks[b], scope);
       (lines ? in_lines : in_chunks) += executions[b] * record.bytes;
       const auto stored = std::count_if(record.columns.begin(), record.columns.end(), [](const auto& c) { return !c.spread; });
@@ -423,6 +424,12 @@ Splicer Splicer::counted(std::vector<bool> full_blocks, std::span<const uint64_t
     }
   counted.lines = columns != 0 && static_cast<double>(in_lines) < dear * static_cast<double>(in_chunks);
   s.counted_ = std::make_shared<const Counted>(std::move(counted));
+  return s;
+}
+
+Splicer Splicer::with_high_words() const {
+  Splicer s = *this;
+  s.low_words_tell_ = false;
   return s;
 }
 
@@ -521,7 +528,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   XT_TRY_STATUS(impl_->put_together(insertions, std::move(prologue), std::move(decision), out));
   if (plan.probe == ProbeKind::mem) {
     out.claims.records_addresses = true;
-    out.claims.memory_high_is_known = shape.memory_highs.known();
+    out.claims.memory_high_is_known = low_words_tell_;
     out.claims.launch = facts_of(shape, info, code, blocks);
     out.claims.full_blocks = counted_->full_blocks;
     if (lanes.offset) out.claims.lane_offset = lanes.offset->index;

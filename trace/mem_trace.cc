@@ -132,6 +132,8 @@ Result<std::vector<AccessRange>> accesses_by_block(const wire::AddressMap& map) 
     const Access& a = map.accesses[k];
     if (a.block >= map.blocks.size() || a.block < block)
       return bad_input("address map: access {} is of block {}, behind one of block {}", k, a.block, block);
+    if (a.high_is_known && !map.layout.memory_highs.known())
+      return bad_input("address map: the high word of access {} is not recorded, and the low one does not tell it", k);
     const uint64_t size = map.blocks[a.block].record_bytes;
     for (uint32_t place : {a.uniform_low, a.uniform_high, a.base, a.mask})
       if (place != Access::none && place + sizeof(uint32_t) > size)

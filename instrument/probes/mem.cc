@@ -63,7 +63,7 @@ bool by_product(const std::optional<Strided>& l) { return l && (by_lanes(*l) || 
 class Layout {
  public:
   Layout(const Code& code, const ProbeBlock& block, const Scope& scope)
-      : code_(code), block_(block), shape_(scope.shape), lanes_(scope.lanes),
+      : code_(code), block_(block), low_words_tell_(scope.low_words_tell), lanes_(scope.lanes),
         takes_first_(takes_first(*code.arch)), unit_(scope.lines ? wire::mem_line : wire::chunk_bytes) {
     record_.full = block.first < scope.whole.size() && scope.whole[block.first] && takes_first_;
     for (InstIndex i = block.first; i <= block.last(); ++i) {
@@ -87,7 +87,7 @@ class Layout {
     w.wide = a.wide;
     w.offset = a.offset;
     // A sum with a uniform register tells its own high word.
-    w.high_is_known = a.space == sass::MemSpace::global && shape_.memory_highs.known() && a.uniform_low == a.none;
+    w.high_is_known = a.space == sass::MemSpace::global && low_words_tell_ && a.uniform_low == a.none;
     if (const auto lanes = a.low == a.none ? std::nullopt : base_of(lanes_.before(i, a.low))) {
       w.numbers = lanes->numbers;
       if (!lanes->known) {
@@ -234,7 +234,7 @@ class Layout {
 
   const Code& code_;
   const ProbeBlock& block_;
-  const LaunchShape& shape_;
+  const bool low_words_tell_;
   const LaneBases& lanes_;
   const bool takes_first_;
   const uint32_t unit_;        // bytes that a record, and what stands in front of its columns, is a multiple of
@@ -510,7 +510,6 @@ void move_words(const MemRecord& planned, const MemRecord& record, std::vector<w
 Status insert_mem(ProbeContext& c) {
   if (c.layout.wraps) return unsupported("address records lie in plain slots only");
   reserve(c);
-  c.map.layout.memory_highs = c.scope.shape.memory_highs;
   c.map.lane_numbers = c.scope.lanes.tables();
   std::optional<Holder> previous;
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {

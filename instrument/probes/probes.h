@@ -26,6 +26,7 @@ struct Scope {
   bool lines = true;
   // Sparse sites: of every so many instructions one is looked at (inst, mem and point probes), of so many blocks one (block).
   Sites sites{};
+  bool low_words_tell = false;   // `mem`: the high word of a global address
   bool is_sparse() const { return sites.one_in > 1; }
   bool samples(InstIndex i) const { return i % sites.one_in == sites.part; }
   bool covers(InstIndex i) const { return places.empty() || places[i]; }

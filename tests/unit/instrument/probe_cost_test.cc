@@ -67,7 +67,7 @@ TEST(ProbeCost, WordsOfLanesAreTheCheapestStore) {
 TEST(ProbeCost, WordsOfLaneGroupsAreNoColumns) {
   const Kernel kernel = fixture_kernel("saxpy");
   LaunchShape shape = small_shape();
-  shape.memory_highs = wire::HighWords::of_pieces({{0, 0x7f9d}});
+  shape.low_words_tell = true;
   wire::SlotLayout layout = some_layout(shape, false, false);
   layout.lead_bytes = wire::chunk_bytes;
   const auto splicer = Splicer::create(kernel.cubin, kernel.name, shape);

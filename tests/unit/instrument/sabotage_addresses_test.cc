@@ -150,7 +150,7 @@ TEST_F(SabotageAddresses, WrongClaims) {
   EXPECT_TRUE(rules(c.verify()).empty()) << "high words were recorded";
   // A splice that left the high words out, and does not say so.
   LaunchShape shape = small_shape();
-  shape.memory_highs = wire::HighWords::of_pieces({{0, 0x7f9d}});
+  shape.low_words_tell = true;
   wire::SlotLayout layout = some_layout(shape, false, false);
   layout.lead_bytes = wire::mem_line;
   auto spliced = splice(kernel.cubin, kernel.name, shape, plan_of(ProbeKind::mem), layout);

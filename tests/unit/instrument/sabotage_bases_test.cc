@@ -26,7 +26,7 @@ class SabotageBases : public testing::Test {
     stores.clear();
     shape.block = block;
     shape.cluster = cluster;
-    shape.memory_highs = wire::HighWords::of_pieces({{0, 0x7f9d}});
+    shape.low_words_tell = true;
     wire::SlotLayout layout = some_layout(shape, false, false);
     layout.lead_bytes = wire::mem_line;
     const Kernel kernel = fixture_kernel(name);

@@ -22,7 +22,7 @@ class SabotageWords : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     shape.block = {32, 8, 1};
-    shape.memory_highs = wire::HighWords::of_pieces({{0, 0x7f9d}});
+    shape.low_words_tell = true;
     wire::SlotLayout layout = some_layout(shape, false, false);
     layout.lead_bytes = wire::mem_line;
     const Kernel kernel = fixture_kernel(GetParam());

@@ -103,7 +103,7 @@ const std::vector<PlainConfig> plain_configs = {
 };
 
 Result<Spliced> splice_plain(const Kernel& k, const PlainConfig& c, uint64_t slots, LaunchShape shape) {
-  if (c.probe == ProbeKind::mem && c.full) shape.memory_highs = wire::HighWords::of_pieces({{0, 0x7f9d}});
+  if (c.probe == ProbeKind::mem && c.full) shape.low_words_tell = true;
   XT_TRY(const Splicer splicer, Splicer::create(k.cubin, k.name, shape));
   wire::SlotLayout l = some_layout(shape, c.table, c.probe == ProbeKind::count);
   l.slots = slots;

@@ -162,12 +162,12 @@ struct Check {
     instrument::LaunchShape shape{r.grid, r.block, r.cluster, r.dynamic_shared_bytes};
     if (counted_blocks) shape.params = r.param_block;
     const std::vector<trace::MemoryRange> memory = memory_of(r);
+    std::vector<wire::HighWords::Range> ranges;
     if (high) {
       ASSERT_FALSE(memory.empty());
-      std::vector<wire::HighWords::Range> ranges;
       for (const trace::MemoryRange& m : memory) ranges.push_back({m.begin, m.end});
-      shape.memory_highs = wire::HighWords::of(ranges);
-      ASSERT_TRUE(shape.memory_highs.known()) << "low words of the recording's memory tell the high ones";
+      shape.low_words_tell = wire::HighWords::of(ranges).known();
+      ASSERT_TRUE(shape.low_words_tell) << "low words of the recording's memory tell the high ones";
     }
     auto splicer = instrument::Splicer::create(launch.code, r.kernel, shape);
     ASSERT_TRUE(splicer) << splicer.error().to_string();
@@ -211,9 +211,10 @@ struct Check {
     ASSERT_TRUE(buffer);
     instrument::Plan plan{ProbeKind::mem, {}, one_in, seed, {}, {}};
     plan.unrecorded = unrecorded;
-    const auto spliced = splicer->splice(plan, slots.layout);
+    auto spliced = splicer->splice(plan, slots.layout);
     ASSERT_TRUE(spliced) << spliced.error().to_string();
     ASSERT_NO_FATAL_FAILURE(run(spliced->cubin, nullptr));
+    spliced->map.layout.memory_highs = wire::HighWords::of(ranges);
 
     const trace::DeviceReader read = reader_of(*backend);
     const wire::AddressMap& map = spliced->map;

@@ -263,6 +263,35 @@ TEST(Sabotage, NothingBrokenIsTrusted) {
   }
 }
 
+// A variable of the module may lie where a low word of its address no longer tells the high one: that is known once it is loaded, and
+// high words are recorded after all.
+TEST(HighWords, AreRecordedWhereTheLoaderPutsAVariableInTheWay) {
+  const auto bytes_with = [](std::function<void(replay::LaunchImage&)> change) -> uint64_t {
+    const auto report = replay_broken({"", ProbeKind::mem, ReasonId::output_equal,
+                                       [&](Saboteur&, replay::LaunchImage& l) { change(l); }, "spmv_csr"});
+    EXPECT_TRUE(report) << report.error().to_string();
+    if (!report) return 0;
+    EXPECT_EQ(report->configs[0].judgement.semantics, Verdict::trusted) << text_of(report->configs[0].judgement);
+    return report->configs[0].space->trace_bytes;
+  };
+  const auto variable = [](uint64_t (*place)(uint64_t device)) {
+    return [place](replay::LaunchImage& l) {
+      bundle::Region r;
+      r.kind = bundle::RegionKind::global;
+      r.address = DevPtr{place(l.record.regions.at(0).address.value)};
+      r.size = 16;
+      r.symbol = "variable";
+      l.record.regions.push_back(r);
+      l.before.push_back(Bytes(r.size));
+      l.after.push_back(Bytes(r.size));
+    };
+  };
+  constexpr uint64_t window = uint64_t{1} << 32;
+  const uint64_t plain = bytes_with([](replay::LaunchImage&) {});
+  EXPECT_EQ(bytes_with(variable([](uint64_t device) { return device + window - 16; })), plain);
+  EXPECT_GT(bytes_with(variable([](uint64_t device) { return device + window; })), plain + plain / 2);
+}
+
 // What a timer can not mean is no measurement at all.
 TEST(Sabotage, ImpossibleTimesAreAnError) {
   for (double us : {0.0, -3.0, std::numeric_limits<double>::quiet_NaN()}) {

@@ -176,7 +176,7 @@ void LaunchReplay::refuse_all(const Error& error) {
 
 Status LaunchReplay::instrumented() {
   const bundle::LaunchRecord& r = launch_.record;
-  const instrument::LaunchShape shape{r.grid, r.block, r.cluster, r.dynamic_shared_bytes, memory_highs(r), r.param_block};
+  const instrument::LaunchShape shape{r.grid, r.block, r.cluster, r.dynamic_shared_bytes, low_words_may_tell(r), r.param_block};
   const bool any = std::any_of(options_.probes.begin(), options_.probes.end(), [](ProbeKind p) { return p != ProbeKind::none; });
   if (!any) return {};
   auto splicer = instrument::Splicer::create(launch_.code, r.kernel, shape);

@@ -43,20 +43,24 @@ Result<std::vector<trace::MemoryRange>> memory_of(const LaunchContext& c, replay
   return memory;
 }
 
-}  // namespace
-
-wire::HighWords memory_highs(const bundle::LaunchRecord& launch) {
-  std::vector<wire::HighWords::Range> memory;
-  for (const bundle::Region& r : launch.regions) {
-    if (r.size == 0) continue;
-    if (r.kind == bundle::RegionKind::global) return {};
-    memory.push_back({r.address.value, r.address.value + r.size});
-  }
-  return wire::HighWords::of(memory);
+wire::HighWords high_words(const std::vector<trace::MemoryRange>& memory) {
+  std::vector<wire::HighWords::Range> ranges;
+  for (const trace::MemoryRange& m : memory) ranges.push_back({m.begin, m.end});
+  return wire::HighWords::of(ranges);
 }
 
-Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& drawn, const Counts& with_all,
-                                              bool compare, const replay::Resources& clean) {
+}  // namespace
+
+bool low_words_may_tell(const bundle::LaunchRecord& launch) {
+  std::vector<wire::HighWords::Range> memory;
+  for (const bundle::Region& r : launch.regions)
+    if (r.kind != bundle::RegionKind::global) memory.push_back({r.address.value, r.address.value + r.size});
+  return memory.empty() || wire::HighWords::of(memory).known();
+}
+
+// Nothing where the records lack high words that the low ones do not tell.
+static Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, const Drawn& drawn, const Counts& with_all,
+                                                        bool compare, const replay::Resources& clean) {
   const auto varies = [] {
     return with_hint(unsupported("two counting replays took different paths: the size of its address records is not known"),
                      "use count, block or inst");
@@ -97,6 +101,15 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& d
                            instrument::Around::instruction, polls ? polling : std::vector<bool>()},
                           run->buffer->layout()));
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
+  XT_TRY(std::vector<trace::MemoryRange> memory, memory_of(c, run->module));
+  wire::SlotLayout& layout = run->spliced.map.layout;
+  layout.memory_highs = high_words(memory);
+  const std::vector<wire::Access>& accesses = run->spliced.map.accesses;
+  const bool lack = std::any_of(accesses.begin(), accesses.end(), [](const wire::Access& a) { return a.high_is_known; });
+  if (lack && !layout.memory_highs.known()) {
+    XT_TRY_STATUS(c.backend.unload(run->module));
+    return nullptr;
+  }
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
   XT_TRY_STATUS(run->buffer->clear());
   XT_TRY_STATUS(run_restored(c.backend, run->module));
@@ -104,7 +117,6 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& d
   if (compare) XT_TRY_STATUS(compare_now(c, run->module, e));
   add_clean_facts(c, e);
 
-  XT_TRY(std::vector<trace::MemoryRange> memory, memory_of(c, run->module));
   trace::MemAnalysis analysis(run->spliced.map, std::move(memory));
   std::vector<uint64_t> counted;
   if (counts.is_exact()) counted.assign(counts.mem_bytes.begin(), counts.mem_bytes.end());
@@ -133,6 +145,15 @@ Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& all, const Drawn& d
                                                  : analysis.first_impossible();
   run->space = space_of(c, run->spliced.report, clean, resources, summary.bytes_written);
   return run;
+}
+
+Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, const Drawn& drawn, const Counts& counts, bool compare,
+                                              const replay::Resources& clean) {
+  XT_TRY(std::unique_ptr<MemRun> run, record_addresses(c, drawn, counts, compare, clean));
+  if (run) return run;
+  const instrument::Splicer splicer = c.splicer.with_high_words();
+  LaunchContext again{c.backend, c.launch, splicer, c.reference, c.warps, c.warps_per_cta};
+  return record_addresses(again, drawn, counts, compare, clean);
 }
 
 namespace {

@@ -17,8 +17,8 @@ struct MemRun : ProbeRun {
   std::vector<std::unique_ptr<MemRun>> others;   // rotated: the other parts; evidence and sums above are of all of them
 };
 
-// LaunchShape::memory_highs. Nothing is known of launches with variables of the module: the loader puts them somewhere else each time.
-wire::HighWords memory_highs(const bundle::LaunchRecord& launch);
+// LaunchShape::low_words_tell, as far as it is known before a module is loaded: the loader puts its variables where it likes.
+bool low_words_may_tell(const bundle::LaunchRecord& launch);
 
 Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, const Drawn& drawn, const Counts& counts,
                                               bool compare, const replay::Resources& clean);
