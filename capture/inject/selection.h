@@ -2,10 +2,11 @@
 // Not thread-safe: the recorder calls it under its lock.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
+#include "base/kernel_pattern.h"
 #include "base/status.h"
 #include "capture/bundle/record_settings.h"
 
@@ -30,16 +31,15 @@ class LaunchSelector {
   // A launch of something that has no single kernel name (a graph): matches only when every kernel does.
   Answer next_unnamed();
 
-  bool has_pattern() const { return pattern_ != nullptr; }
+  bool has_pattern() const { return pattern_.has_value(); }
   uint64_t matched() const { return matched_; }
   // No later launch can be taken.
   bool exhausted() const { return taken_ >= spec_.max || spec_.over_at(matched_); }
 
  private:
-  struct Pattern;
   Answer count();
 
-  std::shared_ptr<Pattern> pattern_;
+  std::optional<KernelPattern> pattern_;
   bundle::LaunchSpec spec_;
   uint64_t matched_ = 0, taken_ = 0;
   std::unordered_map<std::string, bool> known_;  // mangled name -> matches

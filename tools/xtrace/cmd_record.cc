@@ -18,7 +18,7 @@
 #include "capture/bundle/bundle_writer.h"
 #include "capture/bundle/record_settings.h"
 #include "tools/xtrace/command_line.h"
-#include "tools/xtrace/kernel_pattern.h"
+#include "base/kernel_pattern.h"
 #include "tools/xtrace/quantity.h"
 #include "tools/xtrace/render_error.h"
 #include "tools/xtrace/table.h"

@@ -6,7 +6,7 @@
 #include "capture/bundle/bundle_reader.h"
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/kernel_name.h"
-#include "tools/xtrace/kernel_pattern.h"
+#include "base/kernel_pattern.h"
 #include "tools/xtrace/output_path.h"
 #include "tools/xtrace/render_error.h"
 #include "tools/xtrace/replay/worker.h"

@@ -164,7 +164,7 @@ Result<Policy> Policy::parse(std::string_view text, const std::string& name) {
                     "there are [default] and [kernel.\"regular expression\"]")
               .value());
     if (!is_default) {
-      auto pattern = cli::KernelPattern::parse(s.name);
+      auto pattern = KernelPattern::parse(s.name);
       if (!pattern) {
         pattern.error().message = fmt::format("line {}: {}", s.line, pattern.error().message);
         return named(std::move(pattern).error());

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "tools/xtrace/check/toml.h"
-#include "tools/xtrace/kernel_pattern.h"
+#include "base/kernel_pattern.h"
 
 namespace xtrace::check {
 
@@ -60,7 +60,7 @@ class Policy {
     TomlValue value;
   };
   struct Section {
-    std::optional<cli::KernelPattern> kernel;  // none: [default]
+    std::optional<KernelPattern> kernel;  // none: [default]
     std::vector<Setting> settings;
   };
   static Result<Setting> setting_of(const TomlEntry& entry);

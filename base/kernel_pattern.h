@@ -1,4 +1,4 @@
-// Which kernels a command is about: --kernel, and the sections of a policy.
+// Which kernels are meant: --kernel of all commands, the recorder's as well, and the sections of a policy.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,9 @@
 
 struct re_pattern_buffer;  // regex_t of <regex.h>
 
-namespace xtrace::cli {
+namespace xtrace {
 
-// A POSIX extended regular expression, for all commands the one that the recorder has: the matcher of std::regex recurses once a
-// character, and kernel names run to kilobytes.
+// A POSIX extended regular expression: the matcher of std::regex recurses once a character, and kernel names run to kilobytes.
 class KernelPattern {
  public:
   static Result<KernelPattern> parse(const std::string& text);
@@ -22,4 +21,4 @@ class KernelPattern {
   std::shared_ptr<re_pattern_buffer> compiled_;
 };
 
-}  // namespace xtrace::cli
+}  // namespace xtrace

@@ -1,8 +1,8 @@
-#include "tools/xtrace/kernel_pattern.h"
+#include "base/kernel_pattern.h"
 
 #include <regex.h>
 
-namespace xtrace::cli {
+namespace xtrace {
 
 Result<KernelPattern> KernelPattern::parse(const std::string& text) {
   auto compiled = std::make_unique<regex_t>();
@@ -24,4 +24,4 @@ bool KernelPattern::matches(const std::string& kernel, const std::string& kernel
   return within(kernel) || within(kernel_text);
 }
 
-}  // namespace xtrace::cli
+}  // namespace xtrace
