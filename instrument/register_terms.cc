@@ -144,6 +144,13 @@ class Step {
   Value signed_b() const { return layout_.s_is_c ? signed_t() : signed_s(); }
   Value signed_c() const { return layout_.s_is_c ? signed_s() : signed_t(); }
 
+  // C and the register behind it, of operations that add 64 bits.
+  bool pair_c_is_nothing() const {
+    const auto r = static_cast<uint8_t>(get_bits(w_, bits(71, 64)));
+    if (layout_.s_is_c || !is_nothing(c())) return false;
+    return r == rz || is_nothing(s_.gpr[r + 1u]);
+  }
+
   // In bits [58:54] the bank, in [53:38] the byte [sass.md 1.1]
   Value constant(uint32_t behind = 0) const {
     constexpr BitRange bank = bits(58, 54), offset = bits(53, 38);
@@ -199,7 +206,7 @@ class Step {
     const auto op = static_cast<uint16_t>(sass::opcode13(w_) & operation);
     if (flag(carry_in)) return unknown;
     if (op == high_word) {
-      if (!is_nothing(c())) return of_uniform();
+      if (!pair_c_is_nothing()) return of_uniform();
       return make([&](Term x, Term y) { return terms_.high_product(x, y, flag(is_signed)); }, a(), b());
     }
     return op == low_word || op == wide || op == uniform_low || op == uniform_wide ? sum(product(a(), b()), signed_c()) : unknown;
@@ -211,7 +218,7 @@ class Step {
     if (flag(carry_in) || flag(sign_a)) return unknown;
     const Value y = layout_.s_is_c ? t() : signed_s();
     if (!flag(high)) return sum(left(a(), shift), y);
-    if (shift == 0 || (!flag(extends_sign) && !is_nothing(c()))) return of_uniform();
+    if (!flag(extends_sign) && !is_nothing(c())) return of_uniform();
     return sum(right(a(), known(32 - shift), flag(extends_sign)), y);
   }
   Value shift() const {
