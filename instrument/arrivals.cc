@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <deque>
 
+#include "instrument/sequence.h"
+
 namespace xtrace::instrument {
 namespace {
 
 // Longest time that a result of fixed latency takes (liveness.cc has the figures).
 constexpr uint8_t matrix_latency = 48, other_latency = 20;
+constexpr uint8_t visible = latency::scoreboard_visible;
 constexpr unsigned first_uniform = 256, first_predicate = 256 + 64;
 
 // f(number) for every register that an instruction reads or writes.
@@ -76,7 +79,10 @@ Arrivals::State Arrivals::step(InstIndex i) const {
     s.written[r] = true;
     s.silent[r] = !fx.fixed_latency && c.write_barrier >= 6;
     if (fx.fixed_latency) s.cycles[r] = std::max(s.cycles[r], latency);
-    else if (c.write_barrier < 6) s.scoreboards[r] |= static_cast<uint8_t>(1u << c.write_barrier);
+    else if (c.write_barrier < 6) {
+      s.scoreboards[r] |= static_cast<uint8_t>(1u << c.write_barrier);
+      s.cycles[r] = std::max(s.cycles[r], visible);   // a wait that is nearer does not see it
+    }
   });
   for (uint8_t& n : s.cycles) n = static_cast<uint8_t>(n > c.stall ? n - c.stall : 0);
   return s;

@@ -14,7 +14,7 @@ class Arrivals {
 
   struct Needs {
     uint8_t wait_mask = 0;     // scoreboards
-    unsigned cycles = 0;       // that must pass after that point, for results of fixed latency
+    unsigned cycles = 0;       // that must pass after that point: for results of fixed latency, and until a wait sees the scoreboards
     bool never = false;        // nothing says when it arrives (warpgroup products, results without a scoreboard that nobody has
                                // read yet), or nothing was ever written to it on any way there
   };

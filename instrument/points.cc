@@ -237,7 +237,9 @@ class Writer {
         break;
       case Kind::time: put(seq_, enc::cs2r32(r, enc::sr_globaltimer_lo)); break;
       case Kind::clock_ready: {
-        const uint8_t sb = sass::get_control(c_.code.insts[at_].raw).write_barrier;
+        const sass::Control c = sass::get_control(c_.code.insts[at_].raw);
+        const uint8_t sb = c.write_barrier;
+        if (sb < 6) settle(scoreboard_visible - std::min<unsigned>(scoreboard_visible, c.stall));
         put(seq_, enc::cs2r32(r, enc::sr_clock_lo), {.wait_mask = static_cast<uint8_t>(sb < 6 ? 1u << sb : 0)});
         break;
       }

@@ -26,7 +26,8 @@
 //   value-recorded      point probes: every word of every record is what the map says it is, is stored once, at its place, by all
 //                       active lanes, at that point; the cursor moves by the record's size; of every nth execution, where that was
 //                       asked for, by a counter of its own
-//   result-too-early    inserted code reads no result before its latency or scoreboard allows it
+//   result-too-early    inserted code reads no result before its latency or scoreboard allows it; a wait one cycle behind what takes the
+//                       scoreboard does not see it
 //   control-word        legal stall, yield and reuse combinations; no reuse in front of an insertion
 //   metadata            EXIT offsets list every EXIT; register count, symbol and section sizes agree
 #pragma once

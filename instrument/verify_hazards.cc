@@ -11,6 +11,8 @@
 //   probe_value       registers whose last writer on every path is inserted code
 //   probe_guard       predicates likewise
 //   unseen[sb]        cycles until a wait for scoreboard sb sees that an inserted instruction took it
+//   fresh[sb]         results of the original instruction that took scoreboard sb so shortly before that a wait of inserted code may not
+//                     see it: they are not there behind that wait
 //   untold            registers with results of original instructions of variable latency and without a scoreboard: nobody knows
 //                     when they arrive; in_order[kind]: where the scoreboard of a later one covers them
 //   unread            registers that inserted code computed, on every path, and that nobody has read since
@@ -45,6 +47,12 @@ struct State {
   std::array<sass::PredSet, 6> predicate_originals{};
   Countdown left;
   std::array<uint8_t, 6> unseen{};   // cycles until a wait for the scoreboard sees that it was taken
+  struct Fresh {
+    RegSet vector, uniform;
+    sass::PredSet predicates = 0;
+  };
+  std::array<Fresh, 6> fresh;
+  std::array<uint8_t, 6> fresh_for{};   // cycles
   RegSet probe_value, unread, untold;
   std::array<RegSet, kinds_in_order> in_order;
   sass::PredSet probe_guard = 0;
@@ -87,7 +95,15 @@ bool join(State& to, const State& from) {
              raise(to.left.guard, from.left.guard) | raise(to.left.vector_original, from.left.vector_original) |
              raise(to.left.uniform_original, from.left.uniform_original) |
              raise(to.left.predicate_original, from.left.predicate_original);
-  changed |= raise(to.unseen, from.unseen) | (from.untold & ~to.untold).any();
+  changed |= raise(to.unseen, from.unseen) | raise(to.fresh_for, from.fresh_for) | (from.untold & ~to.untold).any();
+  for (unsigned sb = 0; sb < 6; ++sb) {
+    State::Fresh& f = to.fresh[sb];
+    const State::Fresh& other = from.fresh[sb];
+    changed |= ((other.vector & ~f.vector) | (other.uniform & ~f.uniform)).any() || (other.predicates & ~f.predicates) != 0;
+    f.vector |= other.vector;
+    f.uniform |= other.uniform;
+    f.predicates |= other.predicates;
+  }
   to.untold |= from.untold;
   for (size_t kind = 0; kind < kinds_in_order; ++kind) {
     changed |= (from.in_order[kind] & ~to.in_order[kind]).any();
@@ -103,6 +119,10 @@ bool join(State& to, const State& from) {
   to.probe_guard = guards;
   return changed;
 }
+
+// Cycles from an instruction to a wait that sees that it took a scoreboard. [measured H200, 2026-11-30: a store one cycle in front of a
+// MOV that waited for it had its address overwritten]
+constexpr uint8_t seen_after = 2;
 
 class Hazards {
  public:
@@ -282,6 +302,7 @@ class Hazards {
   State transfer(uint32_t k, State s, bool report) {
     const sass::Effects& fx = v_.effects[k];
     const sass::Control c = sass::get_control(v_.words[k]);
+    const bool inserted = v_.is_inserted(k);
     for (unsigned sb = 0; sb < 6; ++sb)
       if (c.wait_mask >> sb & 1) {
         if (report && s.unseen[sb] > 0)
@@ -289,11 +310,12 @@ class Hazards {
         s.store_reads[sb].reset();
         s.results[sb].reset();
         s.uniform_results[sb].reset();
-        s.originals[sb].reset();
-        s.uniform_originals[sb].reset();
-        s.predicate_originals[sb] = 0;
+        const State::Fresh none;
+        const State::Fresh& left = inserted && s.fresh_for[sb] > 0 ? s.fresh[sb] : none;
+        s.originals[sb] &= left.vector;
+        s.uniform_originals[sb] &= left.uniform;
+        s.predicate_originals[sb] &= left.predicates;
       }
-    const bool inserted = v_.is_inserted(k);
     if (report) {
       if (inserted) check_uses(k, s);
       else check_claimed(k, s);
@@ -314,6 +336,8 @@ class Hazards {
         s.originals[c.write_barrier] |= fx.def.gpr;
         s.uniform_originals[c.write_barrier] |= fx.def.ur;
         s.predicate_originals[c.write_barrier] |= fx.def.pred;
+        s.fresh[c.write_barrier] = {fx.def.gpr, fx.def.ur, fx.def.pred};
+        s.fresh_for[c.write_barrier] = seen_after;
       }
       original_results(fx, s);
       const auto kind = comes_in_order(fx);
@@ -321,20 +345,20 @@ class Hazards {
       if (!fx.fixed_latency && c.write_barrier >= 6) (kind ? s.in_order[static_cast<size_t>(*kind)] : s.untold) |= fx.def.gpr;
       if (kind && c.write_barrier < 6) {
         s.originals[c.write_barrier] |= s.in_order[static_cast<size_t>(*kind)];
+        s.fresh[c.write_barrier].vector |= s.in_order[static_cast<size_t>(*kind)];
         s.in_order[static_cast<size_t>(*kind)].reset();
       }
       s.probe_value &= ~fx.def.gpr;
       s.unread &= ~(fx.def.gpr | fx.use.gpr);
       s.probe_guard &= static_cast<sass::PredSet>(~fx.def.pred);
     }
-    // [measured H200, 2026-11-30: a store one cycle in front of a MOV that waited for it had its address overwritten]
-    constexpr uint8_t seen_after = 2;
     for (const uint8_t sb : {c.read_barrier, c.write_barrier})
       if (inserted && sb < 6) s.unseen[sb] = seen_after;
     const auto pass = [&](auto& counts) {
       for (auto& n : counts) n = static_cast<uint8_t>(n > c.stall ? n - c.stall : 0);
     };
     pass(s.unseen);
+    pass(s.fresh_for);
     pass(s.left.vector_alu);
     pass(s.left.vector_memory);
     pass(s.left.uniform_alu);

@@ -53,6 +53,40 @@ TEST_F(Sabotage, WaitTooSoon) {
   EXPECT_GT(changed, 0u);
 }
 
+// Nor does one behind an original load: an H200 stored what the register held before.
+TEST_F(Sabotage, WaitTooSoonForTheKernelsResult) {
+  const Kernel kernel = fixture_kernel("saxpy");
+  const LaunchShape shape = small_shape();
+  auto splicer = Splicer::create(kernel.cubin, kernel.name, shape);
+  ASSERT_TRUE(splicer);
+  Asked asked;
+  asked.reg.push_back({{}, {{wire::Value::Kind::vector, 2}}, {}, {}});
+  auto spliced = splicer->asked(asked).splice(plan_of(ProbeKind::reg), some_layout(shape, false, false));
+  ASSERT_TRUE(spliced) << spliced.error().to_string();
+  const SpliceClaims claims = spliced->claims;
+  const Case c{kernel, std::move(*spliced), claims};
+  ASSERT_TRUE(c.verify().empty());
+  size_t changed = 0;
+  for (uint32_t k = 1; k + 1 < word_count(c); ++k) {
+    const auto at = [&](uint32_t w) { return sass::get_control(word_at(c, c.spliced.cubin, w)); };
+    const uint8_t taken = at(k - 1).write_barrier;
+    if (inserted(c, k - 1) || taken >= 6 || at(k - 1).stall != 1 || !inserted(c, k) || !inserted(c, k + 1)) continue;
+    if (effects_at(c, k).mnemonic != "NOP" || !(at(k + 1).wait_mask >> taken & 1)) continue;
+    // The wait goes to the pause in front of the store.
+    Bytes cubin = c.spliced.cubin;
+    for (const uint32_t w : {k, k + 1}) {
+      sass::RawInst moved = word_at(c, cubin, w);
+      change_control(moved, [&](sass::Control& control) {
+        control.wait_mask = static_cast<uint8_t>(w == k ? control.wait_mask | 1u << taken : control.wait_mask & ~(1u << taken));
+      });
+      set_word(c, cubin, w, moved);
+    }
+    EXPECT_TRUE(rules(c.verify(cubin)).contains("result-too-early")) << k;
+    ++changed;
+  }
+  EXPECT_GT(changed, 0u);
+}
+
 TEST_F(Sabotage, ClobberAUniformRegister) {
   const uint32_t k = find_word(block, [&](uint32_t i, const sass::Effects& fx) {
     return inserted(block, i) && fx.mnemonic == "UIADD3";
