@@ -21,7 +21,7 @@ struct LaunchImage {
 };
 
 struct BackendInfo {
-  std::string name;                    // "driver" or "interp"
+  std::string name;                    // "driver", "interp" or "interp-late"
   std::string device;                  // "NVIDIA H200"
   uint32_t sm = 0, sm_count = 0;
   std::string driver;                  // "13.0 (580.159.04)"

@@ -4,6 +4,7 @@
 #include <bit>
 #include <deque>
 
+#include "replay/interp/late.h"
 #include "replay/interp/paths.h"
 #include "replay/interp/special.h"
 #include "replay/interp/timing.h"
@@ -40,7 +41,9 @@ class Engine {
         launch_(launch),
         memory_(memory),
         options_(options),
-        sm_clock_(modelled_sm_count, first_clock) {}
+        sm_clock_(modelled_sm_count, first_clock) {
+    if (options.late) late_.emplace(program);
+  }
 
   Result<EngineResult> run() {
     const Dim3& cluster = launch_.record.cluster;
@@ -106,6 +109,7 @@ class Engine {
   EngineResult result_;
   std::vector<uint64_t> sm_clock_;
   std::vector<std::vector<Row>> spare_rows_;  // of CTAs that ended
+  std::optional<LateMode> late_;
 };
 
 Cta Engine::start(uint64_t linear) {
@@ -165,6 +169,7 @@ void Engine::finish(Cta& cta) {
   uint64_t end = cta.start_clock;
   for (const Warp& w : cta.warps) end = std::max(end, w.clock);
   sm_clock_[cta.sm] = end;
+  if (late_) late_->forget(cta);
   for (Warp& w : cta.warps) spare_rows_.push_back(std::move(w.rows));
 }
 
@@ -201,6 +206,7 @@ Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
   s.witness = options_.witness;
   s.regs = w.rows.data();
   s.pool = program_.pool.data();
+  LateWarp* const late = late_ ? &late_->of(w) : nullptr;
   uint64_t lanes = 0;
   for (bool more = true; more; ++turn.instructions) {
     const Path& p = current_path(w);
@@ -210,6 +216,7 @@ Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
                      {ErrorKind::device, "execution runs over the end of the code", -1});
     const Inst& i = program_.insts[at];
     s.active = p.mask;
+    if (late != nullptr) late_->wait(*late, w, i);
     const uint32_t guard = w.preds[i.guard.index] ^ i.guard.flip;
     s.mask = i.uniform ? guard : guard & p.mask;
     if (options_.witness != nullptr) options_.witness->reached(w.global_number, i.pc, w.clock);
@@ -226,9 +233,16 @@ Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
       options_.witness->executed(w.global_number, i.pc, p.mask, i.uniform ? guard & p.mask : s.mask);
     s.next = Next::fall;
     s.yield = false;
+    if (late != nullptr) {
+      late_->check(*late, s, i);
+      if (s.faulted) return located(cta, w, at, s.fault);
+    }
     if (s.mask != 0) {
       lanes += static_cast<uint32_t>(std::popcount(s.active));
-      i.exec(s, i);
+      if (late == nullptr)
+        i.exec(s, i);
+      else
+        late_->execute(*late, s, i);
       if (s.faulted) return located(cta, w, at, s.fault);
     }
     advance(w, i);

@@ -14,6 +14,7 @@ namespace xtrace::replay::interp {
 struct EngineOptions {
   uint64_t instruction_limit = 4'000'000'000;  // instructions of warps; then the launch counts as hung
   WitnessSink* witness = nullptr;
+  bool late = false;  // results come as late as the control bits allow (late.h)
 };
 
 struct EngineResult {

@@ -20,7 +20,7 @@ constexpr uint64_t host_bytes = 8ull << 30;   // what buffers may take of the ho
 class Interp final : public InterpBackend {
  public:
   explicit Interp(const InterpOptions& options) : options_(options) {
-    info_.name = "interp";
+    info_.name = options.late ? "interp-late" : "interp";
     info_.device = "CPU interpreter of sm_90";
     info_.driver = "none";
     info_.sm = 90;
@@ -188,7 +188,7 @@ Status Interp::restore(ModuleHandle module, RestoreScope scope) {
 
 Result<RunOutcome> Interp::run(ModuleHandle module) {
   XT_TRY(const Program* p, program(module));
-  const interp::EngineOptions options{options_.instruction_limit, witness_};
+  const interp::EngineOptions options{options_.instruction_limit, witness_, options_.late};
   auto result = interp::execute(*p, launch_, memory_, options);
   RunOutcome outcome;
   if (result) {

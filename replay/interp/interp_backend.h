@@ -16,6 +16,7 @@ namespace xtrace::replay {
 
 struct InterpOptions {
   uint64_t instruction_limit = interp::EngineOptions{}.instruction_limit;  // of warps, for one launch
+  bool late = false;  // results come as late as the control bits allow: interp/late.h
 };
 
 class InterpBackend : public Backend {

@@ -1,8 +1,9 @@
 // Executes the launches of a recording on the CPU interpreter, several at a time, and holds what each leaves in
 // memory against what was recorded. One line a launch, fields separated by tabs: ordinal, kernel, result
 // ("equal", "N bytes differ", or why it is refused), thread instructions, seconds.
-//   interp_bundle BUNDLE [--jobs N] [--limit INSTRUCTIONS OF WARPS] [--launch N] [--code FOLDER]
+//   interp_bundle BUNDLE [--jobs N] [--limit INSTRUCTIONS OF WARPS] [--launch N] [--code FOLDER] [--late]
 // --code: FOLDER/<kernel>.cubin instead of the recorded code, for launches that have one there.
+// --late: results come as late as the control bits of the code allow; a launch that stops then differs.
 // Exit status: 0 when no launch differs.
 #include <fmt/format.h>
 
@@ -28,6 +29,7 @@ struct Executed {
 struct Options {
   uint64_t jobs = 1, limit = replay::InterpOptions{}.instruction_limit;
   std::optional<uint64_t> launch;
+  bool late = false;  // results come as late as the control bits allow
   std::filesystem::path code;  // empty: the recorded one
 };
 std::filesystem::path code_of(const Options& o, const std::string& kernel) {
@@ -39,7 +41,7 @@ Result<Executed> execute(const bundle::BundleReader& bundle, uint64_t ordinal, c
   if (!o.code.empty()) {
     XT_TRY(launch.code, read_file(code_of(o, launch.record.kernel)));
   }
-  const auto backend = replay::make_interp_backend({o.limit});
+  const auto backend = replay::make_interp_backend({o.limit, o.late});
   XT_TRY_STATUS(backend->prepare(launch));
   XT_TRY(const replay::ModuleHandle module, backend->load(launch.code));
   const auto start = std::chrono::steady_clock::now();
@@ -48,6 +50,7 @@ Result<Executed> execute(const bundle::BundleReader& bundle, uint64_t ordinal, c
   e.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!outcome.completed) {
     e.result = outcome.failure;
+    e.differs = o.late;
     return e;
   }
   e.thread_instructions = backend->last_result().lane_instructions;
@@ -65,6 +68,7 @@ Result<Executed> execute(const bundle::BundleReader& bundle, uint64_t ordinal, c
 
 int main_of(std::vector<std::string> a) {
   Options o;
+  o.late = std::erase(a, "--late") != 0;
   bool good = a.size() % 2 == 1;
   for (size_t k = 1; good && k < a.size(); k += 2) {
     if (a[k] == "--jobs")
@@ -79,7 +83,7 @@ int main_of(std::vector<std::string> a) {
       good = false;
   }
   if (!good) {
-    fmt::print(stderr, "usage: interp_bundle BUNDLE [--jobs N] [--limit N] [--launch N] [--code FOLDER]\n");
+    fmt::print(stderr, "usage: interp_bundle BUNDLE [--jobs N] [--limit N] [--launch N] [--code FOLDER] [--late]\n");
     return 64;
   }
   const auto bundle = bundle::BundleReader::open(a[0]);

@@ -1,6 +1,7 @@
 // Runs every kernel of generate.py in the given cubins, one line a kernel: its name and the digest of what it
 // left in memory, or why there is none.
-//   random_kernels gpu|interp [--keep FILE] [--after KERNEL] [--only KERNEL] CUBIN...
+//   random_kernels gpu|interp|late [--keep FILE] [--after KERNEL] [--only KERNEL] CUBIN...
+// late: on the interpreter, with results as late as the control bits allow.
 // --keep: what each kernel left, one behind the other, for `compare`. --after: those behind this one. --only: this one.
 //   random_kernels compare CUBIN FILE [KERNEL]    the kept results of a GPU against the interpreter, word by
 //   word
@@ -38,7 +39,11 @@ void must(const Status& s) {
 }
 
 std::unique_ptr<replay::Backend> backend_of(const std::string& where) {
-  if (where == "interp") return replay::make_interp_backend();
+  if (where == "interp" || where == "late") {
+    replay::InterpOptions options;
+    options.late = where == "late";
+    return replay::make_interp_backend(options);
+  }
 #ifdef XTRACE_RANDOM_DRIVER
   return must(replay::make_driver_backend({}));
 #else
@@ -162,8 +167,8 @@ int main_of(std::vector<std::string> a) {
   if (a.size() >= 3 && a[0] == "compare") return compare(a[1], a[2], a.size() > 3 ? a[3] : "");
   if (a.size() >= 3 && a[0] == "paths" && (a[1] == "gpu" || a[1] == "interp"))
     return paths(a[1], a[2], {a.begin() + 3, a.end()});
-  if (a.size() < 2 || (a[0] != "gpu" && a[0] != "interp")) {
-    fmt::print(stderr, "usage: random_kernels gpu|interp [--keep FILE] [--after KERNEL] [--only KERNEL] CUBIN...\n"
+  if (a.size() < 2 || (a[0] != "gpu" && a[0] != "interp" && a[0] != "late")) {
+    fmt::print(stderr, "usage: random_kernels gpu|interp|late [--keep FILE] [--after KERNEL] [--only KERNEL] CUBIN...\n"
                        "       random_kernels compare CUBIN FILE [KERNEL]\n"
                        "       random_kernels paths gpu|interp CUBIN [KERNEL...]\n");
     return 64;

@@ -43,16 +43,20 @@ TEST(RandomKernels, LeaveWhatTheHardwareLeft) {
   const auto names = random_kernels::kernels_of(cubin());
   ASSERT_TRUE(names);
   ASSERT_EQ(names->size(), all.size());
-  const auto backend = replay::make_interp_backend();
-  for (const Expected& e : all) {
-    SCOPED_TRACE(e.kernel);
-    const auto launch = random_kernels::launch_of(cubin(), e.kernel);
-    ASSERT_TRUE(launch) << launch.error().to_string();
-    ASSERT_TRUE(backend->prepare(*launch));
-    const auto contents = random_kernels::run(*backend, *launch, cubin());
-    ASSERT_TRUE(contents) << contents.error().to_string();
-    EXPECT_EQ(random_kernels::digest(*contents), e.digest);
-    ASSERT_TRUE(backend->finish());
+  for (const bool late : {false, true}) {
+    replay::InterpOptions options;
+    options.late = late;
+    const auto backend = replay::make_interp_backend(options);
+    for (const Expected& e : all) {
+      SCOPED_TRACE(e.kernel + (late ? ", results as late as the code allows" : ""));
+      const auto launch = random_kernels::launch_of(cubin(), e.kernel);
+      ASSERT_TRUE(launch) << launch.error().to_string();
+      ASSERT_TRUE(backend->prepare(*launch));
+      const auto contents = random_kernels::run(*backend, *launch, cubin());
+      ASSERT_TRUE(contents) << contents.error().to_string();
+      EXPECT_EQ(random_kernels::digest(*contents), e.digest);
+      ASSERT_TRUE(backend->finish());
+    }
   }
 }
 

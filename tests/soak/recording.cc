@@ -7,9 +7,20 @@
 
 namespace xtrace::soak {
 
-Result<Machine> Machine::make(bool gpu) {
+Where taken_from(std::vector<std::string>& words) {
+  const std::string last = words.empty() ? "" : words.back();
+  if (last != "gpu" && last != "late") return Where::interp;
+  words.pop_back();
+  return last == "gpu" ? Where::gpu : Where::late;
+}
+
+Result<Machine> Machine::make(Where where) {
   Machine machine;
-  if (!gpu) return machine;
+  machine.where = where;
+  replay::InterpOptions options;
+  options.late = where == Where::late;
+  machine.interp = replay::make_interp_backend(options);
+  if (where != Where::gpu) return machine;
 #ifdef XTRACE_HAVE_DRIVER
   XT_TRY(machine.gpu, replay::make_driver_backend(replay::DriverOptions{}));
   return machine;

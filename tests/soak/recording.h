@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "instrument/instrument.h"
 #include "replay/interp/interp_backend.h"
@@ -12,13 +13,20 @@
 
 namespace xtrace::soak {
 
-// Where plans run. Without a GPU on the interpreter itself.
+// Where plans run: on the interpreter itself, there with results as late as the code allows, or on a GPU.
+enum class Where : uint8_t { interp, late, gpu };
+// The last word of a command line may say so, and is taken away.
+Where taken_from(std::vector<std::string>& words);
+
 struct Machine {
-  std::unique_ptr<replay::InterpBackend> interp = replay::make_interp_backend();
+  std::unique_ptr<replay::InterpBackend> interp;
   std::unique_ptr<replay::Backend> gpu;
+  Where where = Where::interp;
   replay::Backend& backend() { return gpu ? *gpu : *interp; }
+  // A GPU has nothing to offer behind an error of its own.
+  bool is_lost(const Error& e) const { return gpu != nullptr && e.kind == ErrorKind::device; }
   // `environment` where there is no GPU, or where this was built without its backend.
-  static Result<Machine> make(bool gpu);
+  static Result<Machine> make(Where where);
 };
 
 class Recording {

@@ -1,8 +1,8 @@
 // Random plans on the recorded launches: fixture, probe, places, sampling and seed are drawn, the launch is replayed under the probe,
 // and everything is held against the interpreter's log of the original kernel (docs/testing.md).
 //
-//   soak N SEED [gpu]    plans 0 .. N-1 of this seed, on the interpreter or on the GPU
-//   soak SEED:K [gpu]    plan K alone
+//   soak N SEED [late | gpu]    plans 0 .. N-1 of this seed: on the interpreter, there with results that come late, or on the GPU
+//   soak SEED:K [late | gpu]    plan K alone
 #include <fmt/format.h>
 
 #include <chrono>
@@ -27,7 +27,7 @@ class Soak {
       if (!recording) {
         fmt::print("FAILED {}: {}\n", kernel, recording.error().to_string());
         failed += static_cast<uint32_t>(numbers.size());
-        if (recording.error().kind == ErrorKind::device) return false;
+        if (machine_.is_lost(recording.error())) return false;
         continue;
       }
       for (uint32_t k : numbers)
@@ -52,9 +52,9 @@ class Soak {
     } else {
       ++failed;
       fmt::print("FAILED {}\n  {}\n  repeat: soak {}:{}{}\n", draw.plan().text(), done.error().to_string(), seed_, number,
-                 recording.on_hardware() ? " gpu" : "");
+                 machine_.where == Where::interp ? "" : machine_.where == Where::late ? " late" : " gpu");
       std::fflush(stdout);
-      if (done.error().kind == ErrorKind::device) return false;
+      if (machine_.is_lost(done.error())) return false;
     }
     return true;
   }
@@ -63,8 +63,8 @@ class Soak {
   uint32_t seed_;
 };
 
-int soak(uint32_t seed, uint32_t from, uint32_t to, bool gpu) {
-  auto machine = Machine::make(gpu);
+int soak(uint32_t seed, uint32_t from, uint32_t to, Where where) {
+  auto machine = Machine::make(where);
   if (!machine) {
     fmt::print(stderr, "soak: {}\n", machine.error().to_string());
     return 77;
@@ -87,15 +87,14 @@ int soak(uint32_t seed, uint32_t from, uint32_t to, bool gpu) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  const bool gpu = !words.empty() && words.back() == "gpu";
-  if (gpu) words.pop_back();
+  const xtrace::soak::Where where = xtrace::soak::taken_from(words);
   unsigned seed = 0, number = 0, count = 0;
   char behind = 0;
   if (words.size() == 1 && std::sscanf(words[0].c_str(), "%u:%u%c", &seed, &number, &behind) == 2)
-    return xtrace::soak::soak(seed, number, number + 1, gpu);
+    return xtrace::soak::soak(seed, number, number + 1, where);
   if (words.size() == 2 && std::sscanf(words[0].c_str(), "%u%c", &count, &behind) == 1 &&
       std::sscanf(words[1].c_str(), "%u%c", &seed, &behind) == 1)
-    return xtrace::soak::soak(seed, 0, count, gpu);
-  fmt::print(stderr, "usage: soak N SEED [gpu] | soak SEED:K [gpu]\n");
+    return xtrace::soak::soak(seed, 0, count, where);
+  fmt::print(stderr, "usage: soak N SEED [late | gpu] | soak SEED:K [late | gpu]\n");
   return 64;
 }

@@ -260,8 +260,8 @@ int run_check(int argc, char** argv) {
   line.option("--traces", f.traces,
               "keep the traces of trusted replays in this folder (default: they are thrown away)");
   line.option("--backend", f.backend,
-              "driver (a GPU), interp (the CPU, time is not judged), or auto: the driver where there is one "
-              "(default: auto)");
+              "driver (a GPU), interp (the CPU, time is not judged), interp-late (the same, with results as late as the code allows), "
+              "or auto: the driver where there is one, else interp (default: auto)");
   line.option("--clean", f.clean, {1, 1000}, "clean replays that make the reference (default: 3)");
   line.option("--rounds", f.rounds, any_count,
               "most rounds of timing in a process; fewer when the budget is decided earlier (default: 50)");

@@ -142,7 +142,7 @@ int run_reduce(int argc, char** argv) {
   line.option("--keep", f.keep, "folder for the reproducer: spliced code, report, command line (default: BUNDLE/reduced)");
   line.option("--seed", f.seed, any_seed, "of the sampling (default: 1)");
   line.option("--watchdog", f.watchdog, any_seconds, "seconds after which a launch counts as hung (default: 10)");
-  line.option("--backend", f.backend, "driver (a GPU), interp (the CPU), or auto (default: auto)");
+  line.option("--backend", f.backend, "driver (a GPU), interp (the CPU), interp-late (the same, with results as late as the code allows), or auto (default: auto)");
   line.option("--device", f.device, any_device, "ordinal of the GPU (default: 0)");
   if (const auto status = line.parse(argc, argv)) return *status;
   auto options = options_of(f);

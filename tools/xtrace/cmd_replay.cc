@@ -187,7 +187,8 @@ int run_replay(int argc, char** argv) {
   line.option("--max-slices", f.max_slices, {1, 1'000'000'000}, "most slices of a Perfetto timeline (default: 2000000)");
   line.option("--watchdog", f.watchdog, any_seconds, "seconds after which a launch counts as hung (default: 10)");
   line.option("--backend", f.backend,
-              "driver (a GPU), interp (the CPU, time is modelled), or auto: the driver where there is one (default: auto)");
+              "driver (a GPU), interp (the CPU, time is modelled), interp-late (the same, with results as late as the code allows: who "
+              "touches one too early stops the launch), or auto: the driver where there is one, else interp (default: auto)");
   line.option("--device", f.device, any_device, "ordinal of the GPU (default: 0)");
   line.flag("--quiet", f.quiet, "no progress on stderr");
   if (const auto status = line.parse(argc, argv)) return *status;

@@ -65,6 +65,7 @@ TEST(ReplayOptions, Backends) {
   EXPECT_EQ(*parse_backend("auto"), BackendChoice::automatic);
   EXPECT_EQ(*parse_backend("driver"), BackendChoice::driver);
   EXPECT_EQ(*parse_backend("interp"), BackendChoice::interp);
+  EXPECT_EQ(*parse_backend("interp-late"), BackendChoice::interp_late);
   EXPECT_EQ(ReplayOptions{}.backend, BackendChoice::automatic);
   for (const char* wrong : {"", "gpu", "Interp"}) EXPECT_FALSE(parse_backend(wrong)) << wrong;
 }

@@ -30,7 +30,11 @@ Result<std::unique_ptr<replay::Backend>> make_driver(const ReplayOptions& option
 }  // namespace
 
 Result<std::unique_ptr<replay::Backend>> make_backend(const ReplayOptions& options, std::string& why) {
-  if (options.backend == BackendChoice::interp) return replay::make_interp_backend();
+  if (options.backend == BackendChoice::interp || options.backend == BackendChoice::interp_late) {
+    replay::InterpOptions interp;
+    interp.late = options.backend == BackendChoice::interp_late;
+    return replay::make_interp_backend(interp);
+  }
   auto driver = make_driver(options);
   if (driver || driver.error().kind != ErrorKind::environment) return driver;
   if (options.backend == BackendChoice::driver) {

@@ -181,7 +181,8 @@ Result<BackendChoice> parse_backend(const std::string& text) {
   if (text == "auto") return BackendChoice::automatic;
   if (text == "driver") return BackendChoice::driver;
   if (text == "interp") return BackendChoice::interp;
-  return with_hint(bad_input("unknown backend '{}'", text), "backends are: auto, driver, interp");
+  if (text == "interp-late") return BackendChoice::interp_late;
+  return with_hint(bad_input("unknown backend '{}'", text), "backends are: auto, driver, interp, interp-late");
 }
 
 Result<std::vector<uint64_t>> parse_ordinals(const std::string& text) {

@@ -27,8 +27,9 @@ struct Sample {
   std::string text() const;          // "all" or "cta:1/16,site:1/8"
 };
 
-// Where launches run: on a GPU through its driver, on the CPU, or whichever there is.
-enum class BackendChoice : uint8_t { automatic, driver, interp };
+// Where launches run: on a GPU through its driver, on the CPU, there with results as late as the code allows, or whichever there is of the
+// first two.
+enum class BackendChoice : uint8_t { automatic, driver, interp, interp_late };
 
 struct ReplayOptions {
   std::filesystem::path bundle;
@@ -68,7 +69,7 @@ Result<std::vector<instrument::ProbeKind>> parse_probes(const std::string& text)
 Result<Sample> parse_sample(const std::string& text);
 // Several are joined by or; the text of all goes into `o`.
 Status parse_places(const std::vector<std::string>& texts, ReplayOptions& o);
-// "auto", "driver" or "interp".
+// "auto", "driver", "interp" or "interp-late".
 Result<BackendChoice> parse_backend(const std::string& text);
 // "0,3-5" as a set of ordinals.
 Result<std::vector<uint64_t>> parse_ordinals(const std::string& text);
