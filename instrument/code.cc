@@ -298,12 +298,26 @@ std::vector<InstIndex> Code::successors(InstIndex i) const {
   return *local;
 }
 
+bool changes_register_limit(const Code& code) {
+  return std::ranges::any_of(code.insts, [](const CodeInst& i) { return i.fx.changes_register_limit; });
+}
+
+void bound_by_count(Effects& fx, uint32_t register_count) {
+  if (fx.exact) return;
+  for (uint32_t r = register_count - std::min(register_count, reserved_registers); r < 255; ++r) {
+    fx.use.gpr.reset(r);
+    fx.def.gpr.reset(r);
+  }
+}
+
 Result<Code> read_code(const cubin::Image& image, const cubin::KernelInfo& info) {
   Code code;
   XT_TRY(code.arch, sass::find_arch(image.sm()));
   code.kernel = info.name;
   XT_TRY_STATUS(decode_all(code, image.sections()[info.text_section].data));
   if (code.insts.empty()) return bad_input(".text.{} is empty", info.name);
+  if (!changes_register_limit(code))
+    for (CodeInst& i : code.insts) bound_by_count(i.fx, info.register_count);
   for (InstIndex i = 0; i < code.insts.size(); ++i)
     if (code.insts[i].fx.flow == Flow::branch_indirect) {
       XT_TRY(JumpTable table, find_jump_table(code, image, info, i));

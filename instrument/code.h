@@ -65,6 +65,11 @@ struct Code {
   std::vector<InstIndex> successors(InstIndex i) const;
 };
 
+// Where `fx` is an upper bound (textures), the kernel's own registers bound it as well: hardware stops a kernel that uses others
+// [measured H200], and those above may be a probe's. Not for kernels that change their register limit, which stay at their count.
+void bound_by_count(sass::Effects& fx, uint32_t register_count);
+bool changes_register_limit(const Code& code);
+
 // Reads the section of `kernel`. Refuses (unsupported): unknown instructions on reachable paths, indirect branches
 // without a proven jump table, calls that leave the section (but for failed assertions), return addresses that can not be found.
 // An LDC whose result nobody reads (LDC R1 of kernels without a stack) has no scoreboard in the cubin and one in the code: else nobody

@@ -317,9 +317,11 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
   v.prologue_first = claims.prologue_first;
   v.prologue_words = claims.prologue_words;
   const ByteView text = new_image.sections()[new_info.text_section].data;
+  const bool bounded = !changes_register_limit(v.old);   // what is inserted is exact
   for (uint64_t at = 0; at + sass::inst_bytes <= text.size(); at += sass::inst_bytes) {
     XT_TRY(sass::RawInst w, read_at<sass::RawInst>(text, at, "instruction"));
     v.effects.push_back(sass::effects(*v.old.arch, w, static_cast<uint32_t>(at)));
+    if (bounded) bound_by_count(v.effects.back(), v.old_registers);
     v.words.push_back(w);
   }
   Violations out;
