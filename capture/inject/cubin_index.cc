@@ -52,17 +52,17 @@ Result<const KernelFacts*> CubinIndex::facts_of(const Hash128& key, const std::s
   return &it->second;
 }
 
-void CubinIndex::keep_equal(std::map<Hash128, Hash128>& candidates, const std::string& kernel,
-                            int32_t KernelFacts::*figure, int32_t observed, int32_t reserved) {
+void CubinIndex::keep_equal(Groups& groups, const std::string& kernel, int32_t KernelFacts::*figure, int32_t observed,
+                            int32_t reserved) const {
   if (observed < 0) return;
-  std::erase_if(candidates, [&](const auto& c) {
-    const int32_t value = cubins_.at(c.second).facts.at(kernel).*figure;
+  std::erase_if(groups, [&](const auto& g) {
+    const int32_t value = cubins_.at(g.second.front()).facts.at(kernel).*figure;
     return value >= 0 && value != observed && value != observed + reserved;
   });
 }
 
-Result<CubinIndex::Choice> CubinIndex::choose(const std::string& kernel, std::span<const uint64_t> handles,
-                                              const ObservedFunction& observed) {
+Result<CubinIndex::Groups> CubinIndex::groups_of(const std::string& kernel, std::span<const uint64_t> handles,
+                                                 const ObservedFunction& observed) {
   std::vector<Hash128> candidates;
   for (const uint64_t handle : handles) {
     const auto known = by_handle_.find(handle);
@@ -79,26 +79,71 @@ Result<CubinIndex::Choice> CubinIndex::choose(const std::string& kernel, std::sp
     return unsupported("no loaded cubin defines '{}' (of {} seen)", kernel, cubins_.size());
   std::sort(candidates.begin(), candidates.end());  // the same choice in every run
 
-  std::map<Hash128, Hash128> distinct;  // contents of the kernel -> the first cubin with them
+  Groups groups;
   for (const Hash128& key : candidates) {
     XT_TRY(const KernelFacts* facts, facts_of(key, kernel));
-    distinct.try_emplace(facts->contents, key);
+    groups[facts->contents].push_back(key);
   }
-  if (distinct.size() > 1) {
-    const size_t before = distinct.size();
-    keep_equal(distinct, kernel, &KernelFacts::registers, observed.registers, 0);
-    // The section counts 1024 reserved bytes where the system has them (sm_90: 128 bytes of variables make a
-    // section of 0x480) [nvcc 13]; whether the driver's figure does is not relied upon.
-    keep_equal(distinct, kernel, &KernelFacts::static_shared, observed.static_shared, 1024);
-    if (distinct.size() != 1)
-      return unsupported(
-          "{} loaded cubins define '{}' differently, and {} of them have the driver's {} registers and {} "
-          "bytes of static shared memory: which one runs is not known",
-          before, kernel, distinct.size(), observed.registers, observed.static_shared);
+  if (groups.size() == 1) return groups;
+  const size_t before = groups.size();
+  keep_equal(groups, kernel, &KernelFacts::registers, observed.registers, 0);
+  // The section counts 1024 reserved bytes where the system has them (sm_90: 128 bytes of variables make a
+  // section of 0x480) [nvcc 13]; whether the driver's figure does is not relied upon.
+  keep_equal(groups, kernel, &KernelFacts::static_shared, observed.static_shared, 1024);
+  if (groups.empty())
+    return unsupported(
+        "{} loaded cubins define '{}' differently, and none of them has the driver's {} registers and {} bytes of static "
+        "shared memory",
+        before, kernel, observed.registers, observed.static_shared);
+  return groups;
+}
+
+std::vector<std::string> CubinIndex::own_names(const Groups& groups, const Hash128& contents) const {
+  std::vector<std::string> own;
+  for (const Hash128& key : groups.at(contents))
+    for (const std::string& name : cubins_.at(key).kernels) {
+      const bool elsewhere = std::any_of(groups.begin(), groups.end(), [&](const auto& g) {
+        return g.first != contents && std::any_of(g.second.begin(), g.second.end(), [&](const Hash128& k) {
+                 return cubins_.at(k).kernels.contains(name);
+               });
+      });
+      if (elsewhere) continue;
+      own.push_back(name);
+      break;   // one a cubin tells enough
+    }
+  return own;
+}
+
+std::vector<std::string> CubinIndex::telling_names(const std::string& kernel, std::span<const uint64_t> handles,
+                                                   const ObservedFunction& observed) {
+  const auto groups = groups_of(kernel, handles, observed);
+  std::vector<std::string> names;
+  if (!groups || groups->size() == 1) return names;
+  for (const auto& [contents, keys] : *groups)
+    for (std::string& name : own_names(*groups, contents)) names.push_back(std::move(name));
+  return names;
+}
+
+Result<CubinIndex::Choice> CubinIndex::choose(const std::string& kernel, std::span<const uint64_t> handles,
+                                              const ObservedFunction& observed) {
+  XT_TRY(const Groups groups, groups_of(kernel, handles, observed));
+  std::vector<Hash128> chosen;   // a cubin of each group that may be the one
+  for (const auto& [contents, keys] : groups) {
+    const std::vector<std::string> own = own_names(groups, contents);
+    if (std::any_of(own.begin(), own.end(), [&](const std::string& n) { return observed.beside.contains(n); }))
+      chosen.push_back(keys.front());
   }
-  const Hash128 key = distinct.begin()->second;
-  XT_TRY(const KernelFacts* facts, facts_of(key, kernel));
-  return Choice{key, cubins_.at(key).bytes, *facts};
+  if (chosen.size() != 1) {
+    chosen.clear();
+    for (const auto& [contents, keys] : groups) chosen.push_back(keys.front());
+  }
+  if (chosen.size() != 1)
+    return unsupported(
+        "{} loaded cubins define '{}' differently, all of them with the driver's {} registers and {} bytes of static shared "
+        "memory: which one runs is not known",
+        chosen.size(), kernel, observed.registers, observed.static_shared);
+  XT_TRY(const KernelFacts* facts, facts_of(chosen[0], kernel));
+  return Choice{chosen[0], cubins_.at(chosen[0]).bytes, *facts};
 }
 
 }  // namespace xtrace::inject

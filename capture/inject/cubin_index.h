@@ -4,7 +4,9 @@
 //   2. otherwise every loaded cubin that defines the kernel is a candidate;
 //   3. candidates with equal code and metadata of the kernel are one;
 //   4. what is left is told apart by what the driver says about the function (registers, shared memory);
-//   5. what is still ambiguous is not guessed: the launch is refused.
+//   5. and by which kernels the driver finds beside it: a name that one candidate alone defines tells that it is loaded there
+//      (a library of many translation units has a template's kernel in several of them);
+//   6. what is still ambiguous is not guessed: the launch is refused.
 // Pure: no CUDA. Not thread-safe: the recorder calls it under its lock.
 #pragma once
 
@@ -49,6 +51,7 @@ struct CubinReader {
 // What the driver says about the function being launched; -1 = not known.
 struct ObservedFunction {
   int32_t registers = -1, static_shared = -1;
+  std::set<std::string> beside{};   // telling_names() that the driver finds in the function's module or library
 };
 
 class CubinIndex {
@@ -72,6 +75,10 @@ class CubinIndex {
     std::shared_ptr<const Bytes> bytes;
     KernelFacts facts;
   };
+  // Kernels to ask the driver for, in the module or library of the function, where nothing else tells which cubin runs: each is
+  // defined by the candidates with one and the same code of `kernel` alone. Empty where nothing has to be asked.
+  std::vector<std::string> telling_names(const std::string& kernel, std::span<const uint64_t> handles,
+                                         const ObservedFunction& observed);
   // `handles` in order of trust: function, kernel, module, library. An error says what stood in the way.
   Result<Choice> choose(const std::string& kernel, std::span<const uint64_t> handles,
                         const ObservedFunction& observed);
@@ -87,10 +94,13 @@ class CubinIndex {
   };
   Result<const KernelFacts*> facts_of(const Hash128& key, const std::string& kernel);
 
-  // Drops candidates (contents -> cubin, facts known) whose figure is known and is neither the observed one
-  // nor that and `reserved` more.
-  void keep_equal(std::map<Hash128, Hash128>& candidates, const std::string& kernel,
-                  int32_t KernelFacts::*figure, int32_t observed, int32_t reserved);
+  using Groups = std::map<Hash128, std::vector<Hash128>>;  // contents of the kernel -> cubins with them, facts known
+  Result<Groups> groups_of(const std::string& kernel, std::span<const uint64_t> handles, const ObservedFunction& observed);
+  // Drops groups whose figure is known and is neither the observed one nor that and `reserved` more.
+  void keep_equal(Groups& groups, const std::string& kernel, int32_t KernelFacts::*figure, int32_t observed,
+                  int32_t reserved) const;
+  // Of each cubin of a group a kernel that none of another group defines.
+  std::vector<std::string> own_names(const Groups& groups, const Hash128& contents) const;
 
   CubinReader reader_;
   std::unordered_map<Hash128, Cubin> cubins_;

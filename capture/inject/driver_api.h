@@ -30,6 +30,7 @@ namespace xtrace::inject {
   X(cuMemHostAlloc, "cuMemHostAlloc")                 \
   X(cuPointerGetAttributes, "cuPointerGetAttributes") \
   X(cuModuleGetGlobal, "cuModuleGetGlobal_v2")        \
+  X(cuModuleGetFunction, "cuModuleGetFunction")       \
   X(cuFuncGetAttribute, "cuFuncGetAttribute")         \
   X(cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode")
 // X(member, symbol): newer drivers only; null when absent.
@@ -43,6 +44,7 @@ namespace xtrace::inject {
   X(cuKernelGetName, "cuKernelGetName")           \
   X(cuKernelGetParamInfo, "cuKernelGetParamInfo") \
   X(cuLibraryGetGlobal, "cuLibraryGetGlobal")     \
+  X(cuLibraryGetKernel, "cuLibraryGetKernel")     \
   X(cuMemGetAccess, "cuMemGetAccess")
 
 struct DriverApi {

@@ -108,6 +108,15 @@ ObservedFunction observed_function(const bundle::FunctionAttributes& attributes)
   return {attributes.registers, attributes.static_shared};
 }
 
+bool has_kernel(const DriverApi& api, const KernelHandle& handle, const std::string& name) {
+  if (handle.library != nullptr && api.cuLibraryGetKernel != nullptr) {
+    CUkernel kernel = nullptr;
+    return api.cuLibraryGetKernel(&kernel, handle.library, name.c_str()) == CUDA_SUCCESS;
+  }
+  CUfunction function = nullptr;
+  return handle.module != nullptr && api.cuModuleGetFunction(&function, handle.module, name.c_str()) == CUDA_SUCCESS;
+}
+
 Dim3 required_cluster(const DriverApi& api, const KernelHandle& handle) {
   if (handle.function == nullptr) return {0, 0, 0};
   auto get = [&](CUfunction_attribute attribute) {

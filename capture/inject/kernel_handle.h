@@ -30,6 +30,8 @@ struct KernelHandle {
 Result<KernelHandle> resolve_kernel(const DriverApi& api, CUfunction launched, const char* symbol);
 
 bundle::FunctionAttributes function_attributes(const DriverApi& api, const KernelHandle& handle);
+// Whether the library, or else the module, that the kernel comes from defines this one, too.
+bool has_kernel(const DriverApi& api, const KernelHandle& handle, const std::string& name);
 ObservedFunction observed_function(const bundle::FunctionAttributes& attributes);
 // __cluster_dims__ of the kernel; 0,0,0 when it has none.
 Dim3 required_cluster(const DriverApi& api, const KernelHandle& handle);

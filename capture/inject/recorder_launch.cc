@@ -49,6 +49,23 @@ bool concerns_bundle(const Error& e) {
   return e.kind == ErrorKind::environment || e.kind == ErrorKind::internal || e.kind == ErrorKind::bad_input;
 }
 
+// Errors of an earlier kernel that every later call of the context answers with.
+bool broken_for_good(CUresult r) {
+  switch (r) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_ECC_UNCORRECTABLE: return true;
+    default: return false;
+  }
+}
+
 tl::unexpected<Error> in_class(std::string_view reason_class, const Error& e) {
   return unsupported("{}: {}", reason_class, e.message);
 }
@@ -134,6 +151,7 @@ Status Recorder::refuse_capture(const PendingLaunch& pending, bool per_thread_de
   if (r == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || !capturing_.empty())
     return unsupported(
         "stream capture: another stream is being captured, and waiting for the device would break that");
+  if (broken_for_good(r)) return unsupported("context: broken before the launch: {}", driver_.name_of(r));
   if (r != CUDA_SUCCESS)
     return unsupported("stream: whether it is being captured could not be had: {}", driver_.name_of(r));
   return {};
@@ -170,11 +188,19 @@ Status Recorder::read_parameters(PendingLaunch& pending) {
 // itself.
 Status Recorder::choose_cubin(Frame& frame, PendingLaunch& pending) {
   const std::vector<uint64_t> handles = pending.handle.handles();
+  ObservedFunction observed = observed_function(pending.record.function);
+  std::vector<std::string> names;
+  {
+    const std::lock_guard lock(state_);
+    for (const uint64_t handle : handles)
+      for (const Hash128& cubin : frame.loaded) cubins_.associate(handle, cubin);
+    if (!cubins_.defines(pending.handle.name)) return {};
+    names = cubins_.telling_names(pending.handle.name, handles, observed);
+  }
+  for (const std::string& name : names)   // the driver may load a module now, and tell the recorder
+    if (has_kernel(driver_, pending.handle, name)) observed.beside.insert(name);
   const std::lock_guard lock(state_);
-  for (const uint64_t handle : handles)
-    for (const Hash128& cubin : frame.loaded) cubins_.associate(handle, cubin);
-  if (!cubins_.defines(pending.handle.name)) return {};
-  auto choice = cubins_.choose(pending.handle.name, handles, observed_function(pending.record.function));
+  auto choice = cubins_.choose(pending.handle.name, handles, observed);
   if (!choice) return in_class("code", choice.error());
   if (pending.handle.layout_known && !choice->facts.layout.empty() &&
       !same_layout(choice->facts.layout, pending.handle.layout))

@@ -94,10 +94,29 @@ TEST(CubinIndex, AttributesTellTheRestApart) {
   EXPECT_EQ(chosen(index, "k", {}, {10, -1}), "k=x:10:0");
   EXPECT_EQ(chosen(index, "k", {}, {12, 64}), "k=z:12:64");
   EXPECT_EQ(chosen(index, "k", {}, {12, 0}), "k=y:12:0");
-  EXPECT_NE(chosen(index, "k", {}, {12, -1}).find("2 of them have the driver's 12 registers"),
+  EXPECT_NE(chosen(index, "k", {}, {12, -1}).find("2 loaded cubins define 'k' differently, all of them with the driver's 12 registers"),
             std::string::npos);
-  EXPECT_NE(chosen(index, "k", {}, {99, 0}).find("0 of them"), std::string::npos);
-  EXPECT_NE(chosen(index, "k").find("3 of them"), std::string::npos);
+  EXPECT_NE(chosen(index, "k", {}, {99, 0}).find("none of them has the driver's 99 registers"), std::string::npos);
+  EXPECT_NE(chosen(index, "k").find("3 loaded cubins define"), std::string::npos);
+}
+
+// A template's kernel in several translation units of one library: the other kernels of the unit tell.
+TEST(CubinIndex, KernelsBesideItTellTheRestApart) {
+  CubinIndex index = make_index();
+  ASSERT_TRUE(index.loaded(1, view("k=x:10:0;a=1:1:0;both=5:1:0")));
+  ASSERT_TRUE(index.loaded(2, view("k=y:10:0;b=2:1:0;both=5:1:0")));
+  ASSERT_TRUE(index.loaded(3, view("k=y:10:0;c=3:1:0;a2=3:1:0")));   // the same kernel as in 2
+  const auto names = index.telling_names("k", {}, {10, 0});
+  const std::set<std::string> asked(names.begin(), names.end());
+  EXPECT_TRUE(asked.contains("a"));
+  EXPECT_TRUE(asked.contains("b"));
+  EXPECT_FALSE(asked.contains("both"));
+  EXPECT_FALSE(asked.contains("k"));
+  EXPECT_EQ(chosen(index, "k", {}, {10, 0, {"a"}}), "k=x:10:0;a=1:1:0;both=5:1:0");
+  EXPECT_EQ(chosen(index, "k", {}, {10, 0, {"b"}}).substr(0, 8), "k=y:10:0");
+  EXPECT_NE(chosen(index, "k", {}, {10, 0, {}}).find("2 loaded cubins define 'k' differently"), std::string::npos);
+  EXPECT_NE(chosen(index, "k", {}, {10, 0, {"a", "b"}}).find("which one runs is not known"), std::string::npos);
+  EXPECT_TRUE(index.telling_names("a", {}, {}).empty()) << "nothing to ask";
 }
 
 TEST(CubinIndex, ASectionMayCountTheReservedKilobyteOfSharedMemory) {
