@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <set>
 
 #include "base/log.h"
 #include "replay/driver/driver_backend_impl.h"
@@ -315,13 +316,19 @@ std::vector<std::string> DriverBackend::notes() const {
         fmt::format("{} MiB of recorded memory are restored from host memory: device memory is short",
                     memory_.pristine_host_bytes() >> 20));
   if (memory_.uses_pool()) notes.push_back("some recorded memory lies in the driver's default memory pool");
+  // One note: a library's module has hundreds of variables, which the kernel does not use, and each probe loads a module.
+  std::set<size_t> moved;
+  const BoundVariable* first = nullptr;
   for (const auto& [handle, m] : modules_)
     for (const BoundVariable& v : m.variables)
-      if (const bundle::Region& r = launch_.record.regions[v.region]; v.live != r.address.value)
-        notes.push_back(
-            fmt::format("module variable {} of module {} lies at {:#x}, recorded at {:#x}; nothing points "
-                        "to it",
-                        r.symbol, handle, v.live, r.address.value));
+      if (v.live != launch_.record.regions[v.region].address.value && moved.insert(v.region).second && first == nullptr)
+        first = &v;
+  if (first != nullptr) {
+    const bundle::Region& r = launch_.record.regions[first->region];
+    notes.push_back(fmt::format("module variables lie elsewhere than when they were recorded, and nothing points to them: {} ({:#x}, recorded at {:#x}){}",
+                                r.symbol, first->live, r.address.value,
+                                moved.size() > 1 ? fmt::format(" and {} more", moved.size() - 1) : ""));
+  }
   return notes;
 }
 

@@ -296,8 +296,8 @@ TEST(DriverBackend, ModuleVariables) {
   EXPECT_EQ(b->read_region(c, 2).value()[0], std::byte{77});
   ASSERT_OK(b->restore(c, RestoreScope::all));
   EXPECT_EQ(b->read_region(c, 2).value()[0], std::byte{1});
-  EXPECT_THAT(b->notes(),
-              ElementsAre(HasSubstr("table of module 2 lies at 0x7d0000009000, recorded at 0x7d0000001000")));
+  ASSERT_TRUE(b->load(moved));   // each probe loads a module: one note all the same
+  EXPECT_THAT(b->notes(), ElementsAre(HasSubstr("nothing points to them: table (0x7d0000009000, recorded at 0x7d0000001000)")));
 }
 
 TEST(DriverBackend, ModuleVariablesThatDoNotFitAreRefusedByName) {
