@@ -121,5 +121,33 @@ TEST(Waiting, ARecordMoreThanCountedIsSeen) {
   EXPECT_EQ(numbers_of(c.judgement, ReasonId::path_equal), "equal in 17 blocks");
 }
 
+// Nor is pair refuted by a launch that takes another path each time, where the first counting replays agreed by chance.
+TEST(Waiting, PairsOfALaunchWhosePathChangesAreNotRefuted) {
+  for (const bool changes : {false, true}) {
+    const auto report = replay("saxpy", ProbeKind::pair, [changes](Saboteur& s) {
+      auto counted = std::make_shared<uint64_t>(0), broken = std::make_shared<uint64_t>(0);
+      s.on_counters = [=](Bytes& bytes) {
+        if (++*counted <= 4 || !changes) return;   // behind those of the launch, and of pair
+        const size_t last = bytes.size() - sizeof(wire::BlockCount);
+        auto c = *read_at<wire::BlockCount>(bytes, last, "counter");
+        c.warps += *counted;
+        write_at(std::span(bytes), last, c);
+      };
+      s.on_records = [=](Bytes& bytes) {   // an execution less than counted, of the first site
+        if ((*broken)++ != 0) return;
+        size_t end = bytes.size();
+        while (bytes[end - 1] == std::byte{0}) --end;
+        end = align_up(end, wire::chunk_bytes);
+        std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(end - wire::chunk_bytes), bytes.begin() + static_cast<std::ptrdiff_t>(end), std::byte{0});
+      };
+    });
+    ASSERT_TRUE(report) << report.error().to_string();
+    const diff::Judgement& j = report->configs.at(0).judgement;
+    EXPECT_EQ(report->configs.at(0).refused, "");
+    EXPECT_EQ(numbers_of(j, ReasonId::path_differs) == "no such reason", changes);
+    EXPECT_EQ(j.overall, changes ? Verdict::inconclusive : Verdict::not_trusted);   // its time is modelled
+  }
+}
+
 }  // namespace
 }  // namespace xtrace::cli

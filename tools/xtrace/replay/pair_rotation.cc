@@ -256,10 +256,8 @@ class Rotation {
   RecordBounds bounds_;
 };
 
-}  // namespace
-
-Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts& counted, const ReplayOptions& options,
-                                  const replay::Resources& clean, uint32_t ctas_at_once, TimingProcesses* processes) {
+Result<PairRotation> rotate(LaunchContext& c, Sample sample, const Counts& counted, const ReplayOptions& options,
+                            const replay::Resources& clean, uint32_t ctas_at_once, TimingProcesses* processes) {
   const auto begin = std::chrono::steady_clock::now();
   PairRotation out;
   const uint32_t densest = out.one_in = sampling_for(counted, sample), seed = sample.seed.value_or(options.seed);
@@ -306,6 +304,21 @@ Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts&
   }
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return out;
+}
+
+}  // namespace
+
+// As for traces (trace_run.cc): counting replays may have agreed by chance.
+Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts& counted, const ReplayOptions& options,
+                                  const replay::Resources& clean, uint32_t ctas_at_once, TimingProcesses* processes) {
+  XT_TRY(PairRotation out, rotate(c, sample, counted, options, clean, ctas_at_once, processes));
+  const bool another_path = out.semantics.path == diff::PathMatch::differs || out.semantics.lost != 0;
+  if (!another_path || !counted.stable || c.splicer.waits()) return out;
+  XT_TRY(const bool varies, paths_vary(c, Drawn{1, options.seed, {}}, counted));
+  if (!varies) return out;
+  Counts unstable = counted;
+  unstable.stable = false;
+  return rotate(c, sample, unstable, options, clean, ctas_at_once, processes);
 }
 
 }  // namespace xtrace::cli
