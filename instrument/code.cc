@@ -71,8 +71,15 @@ Result<std::vector<bool>> reach(const Code& code, InstIndex entry) {
     work.pop_back();
     const Effects& fx = code.insts[i].fx;
     if (!fx.known) return unsupported("unknown instruction at {}", where(code, i));
-    if (fx.flow == Flow::call_other && !code.insts[i].asserts)
-      return unsupported("call that leaves the kernel's code at {}", where(code, i));
+    if (fx.flow == Flow::call_other && !code.insts[i].asserts) {
+      const std::string at = where(code, i);
+      if (at.find(": CALL.REL") != std::string::npos || at.find(" CALL.REL") != std::string::npos)
+        return with_hint(unsupported("call through a register, whose targets are not proved, at {}", at),
+                         "function pointers and virtual functions are not followed; the clean kernel can be replayed (--probes=none)");
+      return with_hint(unsupported("call that leaves the kernel's code at {}", at),
+                       "printf, malloc and other functions of the driver are not followed: build without them; the clean kernel can be "
+                       "replayed (--probes=none)");
+    }
     if (fx.flow == Flow::jump_absolute) return unsupported("absolute jump at {}", where(code, i));
     if (fx.flow == Flow::call_relative && (!fx.target || !in_section(code, *fx.target)))
       return unsupported("call outside the section at {}", where(code, i));

@@ -24,9 +24,13 @@ Result<UniformPlan> plan_uniform(const Code& code, const Liveness& liveness) {
     if (high) singles.push_back(static_cast<uint8_t>(r));
     if (low) singles.push_back(static_cast<uint8_t>(r - 1));
   }
-  if (pairs.size() < 2 || singles.size() < 4)
-    return unsupported("kernel {} leaves {} uniform registers untouched: probes need two aligned pairs and four more",
-                       code.kernel, free.count());
+  if (pairs.size() < 2 || singles.size() < 4) {
+    size_t untouched = 0;
+    for (uint32_t r = 0; r < 63; ++r) untouched += free.test(r);
+    return with_hint(unsupported("kernel {} leaves {} of 63 uniform registers untouched: probes need two aligned pairs and four more",
+                                 code.kernel, untouched),
+                     "no probe fits; the clean kernel can be replayed (--probes=none)");
+  }
   return UniformPlan{{pairs[0]}, {pairs[1]}, {singles[0]}, {singles[1]}, {singles[2]}, {singles[3]}};
 }
 

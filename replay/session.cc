@@ -28,7 +28,13 @@ Result<double> run_once(Backend& backend, const LaunchImage& launch, ModuleHandl
                         uint32_t disturbance = 0) {
   XT_TRY_IN(RunOutcome run, disturbance == 0 ? backend.run(module) : backend.run_disturbed(module, disturbance),
             "{} of {}", what, launch.record.kernel);
-  if (!run.completed) return device("{} of {} did not complete: {}", what, launch.record.kernel, run.failure);
+  if (!run.completed) {
+    auto failed = device("{} of {} did not complete: {}", what, launch.record.kernel, run.failure);
+    // Memory that was not read behind the launch: the recorder found it failed (recorder_launch.cc).
+    if (launch.after.empty() && !launch.before.empty())
+      return with_hint(std::move(failed), "it failed when it was recorded, too: there is nothing to compare with; leave it out with --launch");
+    return failed;
+  }
   return run.microseconds;
 }
 

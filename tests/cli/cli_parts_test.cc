@@ -42,6 +42,13 @@ TEST(KernelName, ShortenedInSteps) {
   EXPECT_EQ(shorten_kernel("bool operator< <int>(int)", 18), "bool operator< <..");
 }
 
+TEST(KernelName, ReadableInMessages) {
+  EXPECT_EQ(with_readable_names("no register is free at _Z4axpyfPf@0x980: MOV R1, R2"), "no register is free at axpy(float, float*)@0x980: MOV R1, R2");
+  EXPECT_EQ(with_readable_names("kernel _ZN2ns4kindIiE3addEv, and _Z1fv"), "kernel ns::kind<int>::add(), and f()");
+  EXPECT_EQ(with_readable_names("my_Z1fv _Zno saxpy"), "my_Z1fv _Zno saxpy");
+  EXPECT_EQ(with_readable_names(""), "");
+}
+
 TEST(Quantity, Bytes) {
   struct {
     uint64_t bytes;

@@ -63,7 +63,7 @@ void print_header(const BundleReader& reader) {
   if (raw != 0 && stored != 0)
     fmt::print(": {:.1f} times smaller", static_cast<double>(raw) / static_cast<double>(stored));
   fmt::print("\n");
-  for (const std::string& w : info.warnings) fmt::print("  warning   {}\n", printable(w));
+  for (const std::string& w : info.warnings) fmt::print("  warning   {}\n", printable(with_readable_names(w)));
 }
 
 std::vector<std::string> row(const LaunchRecord& l) {
@@ -103,7 +103,7 @@ void print_skip_reasons(const BundleReader& reader) {
   if (!reasons.empty()) fmt::print("\n");
   for (const auto& [reason, ordinals] : reasons) {
     const size_t listed = std::min(shown, ordinals.size());
-    fmt::print("skipped: {} (launch {}{})\n", printable(reason),
+    fmt::print("skipped: {} (launch {}{})\n", printable(with_readable_names(reason)),
                fmt::join(ordinals.begin(), ordinals.begin() + static_cast<ptrdiff_t>(listed), ", "),
                listed < ordinals.size() ? fmt::format(" and {} more", ordinals.size() - listed) : "");
   }

@@ -15,10 +15,11 @@
 #include <map>
 
 #include "capture/bundle/bundle_reader.h"
+#include "base/kernel_pattern.h"
 #include "capture/bundle/bundle_writer.h"
 #include "capture/bundle/record_settings.h"
 #include "tools/xtrace/command_line.h"
-#include "base/kernel_pattern.h"
+#include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/quantity.h"
 #include "tools/xtrace/render_error.h"
 #include "tools/xtrace/table.h"
@@ -307,6 +308,20 @@ Result<Outcome> read_outcome(const std::string& output) {
   return o;
 }
 
+// What to do about launches that were skipped, by the class of the reason (recorder_launch.cc).
+struct Advice {
+  std::string_view reason, text;
+};
+constexpr Advice advice[] = {
+    {"graph launch", "run the program without CUDA graphs (PyTorch: no CUDAGraph, no mode=\"reduce-overhead\"; JAX: "
+                     "XLA_FLAGS=--xla_gpu_enable_command_buffer=)"},
+    {"size limit", "--max-bytes 0 lifts the limit; a program that takes most of the GPU at once may be told to take less (JAX: "
+                   "XLA_PYTHON_CLIENT_PREALLOCATE=false), --kernel and --launches choose few launches"},
+    {"busy device", "--drain-timeout waits longer; a kernel that waits for the host can not be recorded"},
+    {"other device", "record the program once more with CUDA_VISIBLE_DEVICES naming that device alone"},
+    {"code", "--kernel and --launches choose another launch of the kernel"},
+};
+
 void print_summary(const RecordSettings& settings, const Outcome& o, const ChildEnd& end,
                    const Messages& messages) {
   if (o.complete)
@@ -318,9 +333,13 @@ void print_summary(const RecordSettings& settings, const Outcome& o, const Child
   fmt::print(stderr, "  memory   {} stored as {}\n", human_bytes(o.raw), human_bytes(o.stored));
   fmt::print(stderr, "  time     {:.1f} s, of which {:.1f} s for recording\n", end.seconds,
              o.recorder_seconds);
-  for (const auto& [name, skips] : o.by_class)
-    fmt::print(stderr, "  skipped  {} launches: {}\n", skips.count, printable(skips.first));
-  for (const std::string& w : messages.warnings) fmt::print(stderr, "  warning  {}\n", printable(w));
+  for (const auto& [name, skips] : o.by_class) {
+    fmt::print(stderr, "  skipped  {} {}: {}\n", skips.count, skips.count == 1 ? "launch" : "launches",
+               printable(with_readable_names(skips.first)));
+    for (const Advice& a : advice)
+      if (a.reason == name) fmt::print(stderr, "           hint: {}\n", a.text);
+  }
+  for (const std::string& w : messages.warnings) fmt::print(stderr, "  warning  {}\n", printable(with_readable_names(w)));
 }
 
 std::string how_it_ended(const ChildEnd& end) {

@@ -220,7 +220,7 @@ int run_replay(int argc, char** argv) {
     results.push_back(r);
     status = worse(status, r.reported ? r.verdict : r.error_exit);
     if (!r.reported)
-      fmt::print(stderr, "xtrace replay: error: launch {}: {}\n", r.ordinal, r.error);
+      fmt::print(stderr, "xtrace replay: error: launch {}: {}\n", r.ordinal, with_readable_names(r.error));
     else if (tables)
       fmt::print("{}\n", r.text);
     std::fflush(stdout);

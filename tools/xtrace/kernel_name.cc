@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <memory>
 
@@ -50,6 +51,20 @@ std::string shorten_kernel(const std::string& name, size_t width) {
   shorter = without_template_arguments(shorter);
   if (shorter.size() <= width) return shorter;
   return width <= 2 ? shorter.substr(0, width) : shorter.substr(0, width - 2) + "..";
+}
+
+std::string with_readable_names(const std::string& text) {
+  constexpr size_t width = 60;
+  const auto in_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; };
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    while (end < text.size() && in_name(text[end])) ++end;
+    const std::string word = text.substr(at, end == at ? 1 : end - at);
+    out += word.starts_with("_Z") ? shorten_kernel(demangled(word), width) : word;
+    at += word.size();
+  }
+  return out;
 }
 
 }  // namespace xtrace::cli

@@ -13,4 +13,7 @@ std::string demangled(const std::string& mangled);
 // then cut.
 std::string shorten_kernel(const std::string& name, size_t width);
 
+// A text of messages with every mangled name in it replaced by such a name.
+std::string with_readable_names(const std::string& text);
+
 }  // namespace xtrace::cli

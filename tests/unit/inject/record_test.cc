@@ -266,6 +266,8 @@ TEST_F(Record, CapturedAndGraphLaunchesAreSkippedByName) {
   EXPECT_EQ(run.launches()[2].api, "cuGraphLaunch");
   EXPECT_EQ(run.launches()[3].status, LaunchStatus::recorded);
   EXPECT_THAT(run.err, HasSubstr("3 launches that were asked for were not recorded"));
+  EXPECT_THAT(run.err, HasSubstr("skipped  1 launch: graph launch"));
+  EXPECT_THAT(run.err, HasSubstr("hint: run the program without CUDA graphs"));
 }
 
 TEST_F(Record, AGraphLaunchIsOnlyAWarningWhenKernelsAreNamed) {
@@ -303,6 +305,7 @@ TEST_F(Record, RefusedLaunchesSayWhy) {
   ASSERT_EQ(limit.launches().size(), 3u);
   EXPECT_THAT(limit.launches()[0].skip_reason,
               HasSubstr("size limit: the launch reaches 4000 bytes or more"));
+  EXPECT_THAT(limit.err, HasSubstr("hint: --max-bytes 0 lifts the limit"));
 }
 
 TEST_F(Record, FreedMemoryIsNotReached) {

@@ -24,7 +24,7 @@ constexpr Refusal refusals[] = {
 };
 // Kernels that are refused under every probe, and why.
 const std::map<std::string, const char*> refused_kernels = {
-    {"function_pointers", "call that leaves the kernel's code at function_pointers@0x4f0"},
+    {"function_pointers", "call through a register, whose targets are not proved, at function_pointers@0x4f0"},
 };
 std::vector<std::string> spliced_kernels() {
   std::vector<std::string> names = recorded_kernels();

@@ -173,6 +173,13 @@ TEST(CleanReplays, FailuresNameTheKernelAndTheStep) {
   ASSERT_FALSE(r);
   EXPECT_EQ(r.error().kind, ErrorKind::device);
   EXPECT_THAT(r.error().message, HasSubstr("a clean replay of kernel did not complete: watchdog: no end"));
+  EXPECT_THAT(r.error().hint, HasSubstr("it failed when it was recorded, too")) << "no memory was recorded behind the launch";
+  LaunchImage completed = launch;
+  completed.after = completed.before;
+  FakeBackend once([](std::vector<Bytes>&, uint32_t) { return std::string("watchdog: no end"); });
+  r = reference(once, completed);
+  ASSERT_FALSE(r);
+  EXPECT_EQ(r.error().hint, "");
 
   FakeBackend hangs(
       [](std::vector<Bytes>&, uint32_t run) { return std::string(run == 3 ? "watchdog: no end" : ""); });

@@ -118,4 +118,16 @@ Result<instrument::Asked> resolve(const AskedTexts& asked, const instrument::Spl
   return out;
 }
 
+Status holds_all(const instrument::Splicer& splicer) {
+  for (const instrument::Splicer::Instruction& i : splicer.instructions()) {
+    const bool texture = i.space == sass::MemSpace::texture;
+    if (!texture && i.space != sass::MemSpace::surface) continue;
+    return with_hint(unsupported("the kernel uses a {} at {}+{:#x}: {}", texture ? "texture" : "surface", i.function, i.pc.value,
+                                 splicer.text(i.pc)),
+                     "the driver keeps texture and surface objects to itself, a recording holds memory only; leave the kernel out with "
+                     "--launch or --kernel");
+  }
+  return {};
+}
+
 }  // namespace xtrace::cli

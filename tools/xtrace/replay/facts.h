@@ -11,4 +11,7 @@ instrument::Places places_of(const instrument::Splicer& splicer, const replay::L
 // What reg, custom and range record on this kernel. unsupported: a place where there is no instruction.
 Result<instrument::Asked> resolve(const AskedTexts& asked, const instrument::Splicer& splicer, const replay::LaunchImage& launch);
 
+// Whether a recording holds all that the kernel reads. unsupported: it reads objects that the driver keeps (textures, surfaces).
+Status holds_all(const instrument::Splicer& splicer);
+
 }  // namespace xtrace::cli

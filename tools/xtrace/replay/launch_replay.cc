@@ -49,6 +49,7 @@ class LaunchReplay {
 
   Result<diff::ReplayReport> run() {
     describe();
+    XT_TRY_STATUS(read_code());
     XT_TRY_STATUS(backend_.prepare(launch_));
     XT_TRY(clean_, backend_.load(launch_.code));
     XT_TRY(clean_resources_, backend_.resources(clean_));
@@ -65,6 +66,8 @@ class LaunchReplay {
     for (const std::string& note : backend_.notes()) warn(note);
     runs_.clear();
     XT_TRY_STATUS(backend_.finish());
+    for (std::string& warning : report_.warnings) warning = with_readable_names(warning);
+    for (ConfigReport& config : report_.configs) config.refused = with_readable_names(config.refused);
     return std::move(report_);
   }
 
@@ -77,6 +80,7 @@ class LaunchReplay {
 
   void describe();
   void describe_clean();
+  Status read_code();
   ConfigReport clean_config() const;
   Status instrumented();
   Status trace_configs(LaunchContext& c);
@@ -105,6 +109,7 @@ class LaunchReplay {
   replay::Resources clean_resources_;
   replay::CleanReference reference_;
   std::optional<instrument::Splicer> splicer_;
+  std::optional<Error> unread_;            // why there is none
   std::optional<LaunchContext> context_;
   std::vector<Run> runs_;
   struct Pairs {
@@ -174,18 +179,27 @@ void LaunchReplay::refuse_all(const Error& error) {
   for (const Sample& sample : options_.samples) refuse_all(sample, error);
 }
 
-Status LaunchReplay::instrumented() {
+// Before anything is replayed: some kernels can not be.
+Status LaunchReplay::read_code() {
   const bundle::LaunchRecord& r = launch_.record;
   const instrument::LaunchShape shape{r.grid, r.block, r.cluster, r.dynamic_shared_bytes, low_words_may_tell(r), r.param_block};
-  const bool any = std::any_of(options_.probes.begin(), options_.probes.end(), [](ProbeKind p) { return p != ProbeKind::none; });
-  if (!any) return {};
   auto splicer = instrument::Splicer::create(launch_.code, r.kernel, shape);
   if (!splicer) {
-    if (splicer.error().kind == ErrorKind::internal) return tl::make_unexpected(splicer.error());
-    refuse_all(splicer.error());
-    return {};
+    unread_ = std::move(splicer).error();
+    return unread_->kind == ErrorKind::internal ? tl::make_unexpected(*unread_) : Status();
   }
   splicer_ = std::move(*splicer);
+  return holds_all(*splicer_);
+}
+
+Status LaunchReplay::instrumented() {
+  const bundle::LaunchRecord& r = launch_.record;
+  const bool any = std::any_of(options_.probes.begin(), options_.probes.end(), [](ProbeKind p) { return p != ProbeKind::none; });
+  if (!any) return {};
+  if (!splicer_) {
+    refuse_all(*unread_);
+    return {};
+  }
   if (options_.at) {
     report_.at = options_.at_text;
     const instrument::Places places = places_of(*splicer_, launch_, *options_.at);
