@@ -62,7 +62,7 @@ struct Plan {
   std::vector<OrigPc> pair_sites{};    // pair probe only: one
   uint32_t one_in = 1, seed = 0;       // cta sampling
   // Blocks that no counting replay saw with a lane missing (by block; empty: none). Their records in plain slots are
-  // shorter and hold no mask.
+  // shorter and hold no mask. `block`, `inst`: with a lane missing of those that the warp was launched with.
   std::vector<bool> full_blocks{};
   // Executions by a warp, of each block, in the counting replays (empty: not known).
   std::vector<uint64_t> executions{};
@@ -78,6 +78,7 @@ struct Plan {
   // instruction. With places or sparse sites every one of these has a clock.
   uint32_t clock_gap = 0;
   bool twice = false;                  // of stretches: what begins and what ends them stands there twice, and takes time twice
+  bool last_apart = false;             // `count`: the last warp of each CTA in counters of its own, behind those of the others
   bool samples() const { return one_in > 1 || !select.empty(); }
 };
 

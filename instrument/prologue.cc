@@ -71,8 +71,8 @@ constexpr Schedule when_read(unsigned stall) { return {.stall = stall, .wait_mas
 class Classic {
  public:
   Classic(const sass::Arch& arch, const LaunchShape& shape, const Plan& plan, const wire::SlotLayout& layout,
-          const std::optional<LaneGroups>& groups, const LaneRegisters& lanes, const UniformPlan& ur, Gpr first)
-      : arch_(arch), shape_(shape), plan_(plan), layout_(layout), groups_(groups), lanes_(lanes), ur_(ur), tid(first) {}
+          const std::optional<LaneGroups>& groups, const LaneRegisters& lanes, const UniformPlan& ur, Gpr first, size_t blocks)
+      : arch_(arch), shape_(shape), plan_(plan), layout_(layout), groups_(groups), lanes_(lanes), ur_(ur), blocks_(blocks), tid(first) {}
 
   Prologue build() {
     read_coordinates(shape_.block, enc::sr_tid_x, tid, r2, r3);
@@ -127,11 +127,26 @@ class Classic {
     to_uniform(high_half(ur_.header), r5);
   }
 
+  // Where the counters of the warp are, by its number in the CTA.
+  void counters_of_warp() {
+    const uint64_t of_last = layout_.counters + blocks_ * sizeof(wire::BlockCount);
+    put(seq_, enc::mov_imm(r2, static_cast<uint32_t>(layout_.counters)));
+    put(seq_, enc::mov_imm(r3, static_cast<uint32_t>(layout_.counters >> 32)));
+    put(seq_, enc::isetp_imm(Pred{0}, enc::Compare::eq, false, tid, per_cta() - 1), after(predicate_to_guard));
+    put(seq_, enc::with_guard(enc::mov_imm(r2, static_cast<uint32_t>(of_last)), Pred{0}));
+    put(seq_, enc::with_guard(enc::mov_imm(r3, static_cast<uint32_t>(of_last >> 32)), Pred{0}), after(vector_to_vector));
+    to_uniform(ur_.address, r2);
+    to_uniform(high_half(ur_.address), r3);
+  }
+
   void counters() {
+    if (plan_.last_apart) counters_of_warp();
     number_warp();
     header_address();
-    put(seq_, enc::umov_imm(ur_.address, static_cast<uint32_t>(layout_.counters)));
-    put(seq_, enc::umov_imm(high_half(ur_.address), static_cast<uint32_t>(layout_.counters >> 32)));
+    if (!plan_.last_apart) {
+      put(seq_, enc::umov_imm(ur_.address, static_cast<uint32_t>(layout_.counters)));
+      put(seq_, enc::umov_imm(high_half(ur_.address), static_cast<uint32_t>(layout_.counters >> 32)));
+    }
     put(seq_, enc::umov_imm(ur_.cursor, 0));
     put(seq_, enc::umov_imm(ur_.base, 0));
     put(seq_, enc::umov_imm(ur_.mask, 0), after(r2ur_to_use));
@@ -204,6 +219,7 @@ class Classic {
   const std::optional<LaneGroups>& groups_;
   const LaneRegisters& lanes_;
   const UniformPlan& ur_;
+  const size_t blocks_;
   const Gpr tid, cta = next(tid), r2 = next(cta), r3 = next(r2), r4 = next(r3), r5 = next(r4), r6 = next(r5), r7 = next(r6);
   Prologue out_;
   Sequence& seq_ = out_.words;
@@ -402,7 +418,7 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
                         const std::optional<HeldHead>& held, const LaneRegisters& lanes,
                         const Insertions& insertions, Scratch& scratch) {
   if (!has_light_prologue(plan, layout)) {
-    Prologue classic = Classic(*code.arch, shape, plan, layout, groups, lanes, scratch.uniform(), scratch.prologue()).build();
+    Prologue classic = Classic(*code.arch, shape, plan, layout, groups, lanes, scratch.uniform(), scratch.prologue(), blocks.blocks.size()).build();
     classic.settle = groups ? predicate_to_guard : 0;
     return classic;
   }

@@ -476,6 +476,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   Spliced out = impl_->original();
   out.map.layout = layout;
   out.map.layout.warps_per_cta = warps_per_cta();
+  out.map.layout.last_lanes = static_cast<uint32_t>((shape.block.count() - 1) % 32 + 1);
   out.map.layout.one_in = plan.one_in;
   out.map.layout.seed = plan.seed;
   out.map.layout.select = plan.select;

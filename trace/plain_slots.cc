@@ -89,13 +89,13 @@ class ImpliedBlocks {
 // What lies in one slot, chunk by chunk.
 class Stream {
  public:
-  Stream(const wire::AddressMap& map, const ImpliedBlocks& implied, ByteView slot, uint64_t start_clock)
-      : map_(map), implied_(implied), slot_(slot), clock_(start_clock), at_(map.layout.lead_bytes) {}
+  Stream(const wire::AddressMap& map, const ImpliedBlocks& implied, uint32_t warp, ByteView slot, uint64_t start_clock)
+      : map_(map), implied_(implied), all_lanes_(map.layout.lanes_of(warp)), slot_(slot), clock_(start_clock), at_(map.layout.lead_bytes) {}
 
   // Appends what the records stand for to `out` (if it is not null).
   void run(Bytes* out) {
     out_ = out;
-    if (map_.layout.entry_in_head) execution(0, ~0u);
+    if (map_.layout.entry_in_head) execution(0, all_lanes_);
     while (!ended_) {
       if (map_.layout.short_records)
         short_record();
@@ -179,7 +179,7 @@ class Stream {
         earliest = end_of(e);
         for (uint32_t s = ways.to(g); s != ImpliedBlocks::none; s = ways.steps[s].before) earliest += map_.blocks[ways.steps[s].block].least_cycles;
       }
-      Execution together{g, ~0u, earliest, earliest, clocks_.size()};
+      Execution together{g, all_lanes_, earliest, earliest, clocks_.size()};
       clocks_.resize(clocks_.size() + block.clocks);
       gather(together, behind, next, all);
       through(together, behind, next, all);
@@ -252,12 +252,12 @@ class Stream {
     if (!begins(size)) return;
     clock_ += ((word >> n) - static_cast<uint32_t>(clock_)) & (~0u >> n);
     const bool full = map_.blocks[block].full;
-    execution(block, full ? ~0u : value_at<uint32_t>(slot_, at_ + sizeof word));
+    execution(block, full ? all_lanes_ : value_at<uint32_t>(slot_, at_ + sizeof word));
     uint64_t at = at_;
     for (uint32_t next : map_.blocks[block].chain) {
       at += sizeof word;
       clock_ += value_at<uint32_t>(slot_, at) - static_cast<uint32_t>(clock_);
-      execution(next, ~0u);
+      execution(next, all_lanes_);
     }
     at_ += size;
   }
@@ -297,7 +297,7 @@ class Stream {
     const uint32_t n = map_.layout.index_bits;
     const auto previous = static_cast<uint32_t>(clock_);
     auto clock = previous;
-    const Execution at{index, block.full ? ~0u : value_at<uint32_t>(slot_, at_ + sizeof head), 0, 0, clocks_.size()};
+    const Execution at{index, block.full ? all_lanes_ : value_at<uint32_t>(slot_, at_ + sizeof head), 0, 0, clocks_.size()};
     clocks_.resize(clocks_.size() + block.clocks);
     const std::span<uint64_t> clocks = clocks_of(at);
     bool any = false;
@@ -328,6 +328,7 @@ class Stream {
 
   const wire::AddressMap& map_;
   const ImpliedBlocks& implied_;
+  const uint32_t all_lanes_;   // of the warp
   ByteView slot_;
   uint64_t clock_, at_, last_clock_ = 0;
   std::vector<Execution> executions_;   // not yet emitted
@@ -440,7 +441,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     wire::WarpHeader& h = headers[w];
     if (h.start_clock == 0) continue;
     XT_TRY(const ByteView slot, slots->of(w));
-    Stream s(slots->map, slots->implied, slot, h.start_clock);
+    Stream s(slots->map, slots->implied, w, slot, h.start_clock);
     s.run(nullptr);
     h.bytes = s.bytes() + (s.terminated() ? 0 : chunk_bytes);
     h.exit_clock_lo = s.last_clock();
@@ -479,7 +480,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     if (warp != w) {
       XT_TRY(const ByteView slot, slots->of(static_cast<uint32_t>(w)));
       chunks.assign(chunk_bytes, std::byte{0});   // where the head would be
-      if (headers[w].start_clock != 0) Stream(slots->map, slots->implied, slot, headers[w].start_clock).run(&chunks);
+      if (headers[w].start_clock != 0) Stream(slots->map, slots->implied, static_cast<uint32_t>(w), slot, headers[w].start_clock).run(&chunks);
       warp = static_cast<uint32_t>(w);
     }
     if (offset > chunks.size()) return ByteView();

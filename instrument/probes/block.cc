@@ -205,7 +205,7 @@ Status insert_block(ProbeContext& c) {
     c.map.blocks[b].gathered = gathered[b];
     c.map.blocks[b].full = c.full(b) && !implied[b];
   }
-  const bool chains = chains_pay(c);
+  const bool chains = c.map.layout.last_lanes == 32 && chains_pay(c);   // lane groups need all 32
   c.map.layout.entry_in_head = c.full(0) && has_light_prologue(c.plan, c.layout) && c.blocks.runs_once(0);
   const ShortForm form = short_form(c, chains);
   uint32_t b = 0;

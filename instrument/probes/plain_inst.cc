@@ -85,7 +85,7 @@ class PlainInst {
  public:
   PlainInst(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)
       : c_(c), block_(c.blocks.blocks[number]), number_(number), full_(c.full(number)),
-        few_(c.scope.is_sparse()), lanes_(full_ && !few_ && !early(c, number) ? c.scratch.lane_groups() : std::nullopt), previous_(previous),
+        few_(c.scope.is_sparse()), lanes_(full_ && c.map.layout.last_lanes == 32 && !few_ && !early(c, number) ? c.scratch.lane_groups() : std::nullopt), previous_(previous),
         clock_at_(block_.count) {
     const bool some = !c.scope.places.empty() || few_;
     sparse_ = !some && c.plan.clock_gap != 0;

@@ -32,7 +32,7 @@ struct Block {
   std::vector<uint32_t> successors;  // block numbers; empty and indirect = true when not known
   bool indirect = false;       // leaves by RET, BRX or an unknown call
   bool exits = false;          // may end the warp (EXIT)
-  std::vector<uint32_t> chain; // short records: blocks that always follow this one; their clocks are in its record
+  std::vector<uint32_t> chain; // short records: blocks that followed this one in every counted execution; their clocks are in its record
   bool implied = false;        // short records: none, since every lane that was in it is seen before and behind it, and no other
                                // way leads from there to here. Decoders put its executions behind that of the block
                                // with the record before it, as late as the warp's next clock allows
@@ -43,8 +43,8 @@ struct Block {
   bool other_part = false;     // unrecorded, as other ones of AddressMap::sites_one_in sparse replays record it. How long the block in
                                // front of it lasted is not known
   bool narrow_count = false;   // `count`: its counters have 32 bits, and are right below narrow_executions
-  bool full = false;           // records without a mask: all lanes were active in every counted execution; `mem`: and their words
-                               // are anywhere
+  bool full = false;           // records without a mask: in every counted execution all lanes were active, under `block` and `inst`
+                               // of those that the warp was launched with; `mem`: and their words are anywhere
   bool grouped = false;        // words of its records lie in lane groups (known to the splicer alone)
   // The clock of this instruction was read. Decoders place the others by the stall counts: plain_slots.h.
   bool has_clock(size_t i) const { return !implied && (clock_at.empty() || clock_at[i].bytes < ClockPlace::implied); }
@@ -165,6 +165,7 @@ struct SlotLayout {
   bool short_pairs = false;    // pair records of two words (filled by the splicer)
   bool entry_in_head = false;  // short block records: block 0 has none (filled by the splicer)
   uint32_t warps = 0, warps_per_cta = 0;
+  uint32_t last_lanes = 32;          // threads of the last warp of each CTA (filled by the splicer)
   uint32_t one_in = 1, seed = 0;     // cta sampling
   Selection select{};                // and what is left of that
   HighWords memory_highs{};          // `mem`: of global addresses, where Access::high_is_known
@@ -172,6 +173,10 @@ struct SlotLayout {
   bool is_sampled(uint32_t warp) const {
     const uint32_t per_cta = warps_per_cta == 0 ? 1 : warps_per_cta, cta = warp / per_cta;
     return cta_is_sampled(cta, one_in, seed) && Selection::has(select.ctas, cta) && Selection::has(select.warps, warp % per_cta);
+  }
+  // Lanes that the warp was launched with.
+  uint32_t lanes_of(uint32_t warp) const {
+    return last_lanes == 32 || (warp + 1) % warps_per_cta != 0 ? ~0u : (1u << last_lanes) - 1;
   }
   bool by_sm() const { return !select.sms.empty(); }
 };

@@ -47,15 +47,16 @@
 //
 // Words of the last chunk of an `inst` record that hold no clock are unspecified.
 //
-// Short forms, in plain slots. Block::full says that in every counted execution of the block all 32 lanes were active, so
-// that its records need no mask.
+// Short forms, in plain slots. Block::full says that in every counted execution of the block all 32 lanes were active (of short block
+// records: all that the warp was launched with, SlotLayout::lanes_of), so that its records need no mask.
 //
 //   short block record   (SlotLayout::short_records, n = index_bits)  { clock << n | block + 1 }, and the mask as a second
 //                        word unless the block is full. Where lanes are often missing, full blocks leave a second word
 //                        empty as well (Block::record_bytes). The 32 - n bits of
 //                        clock are extended from record to record: the launch must be shorter than they can count.
-//                        Blocks that always follow each other (Block::chain) share a record of 8 or 16 bytes: the word of
-//                        the first, then one whole clock for each of the others
+//                        Blocks that followed each other in every counted execution (Block::chain) share a record of 8 or 16 bytes: the
+//                        word of the first, then one whole clock for each of the others. It is written in the last of them: where
+//                        lanes go elsewhere before, it is missing, and the counts say so
 //                        Blocks that take a fixed time have no record (Block::implied) where the records before and after
 //                        tell, lane by lane, that they were executed
 //                        Under SlotLayout::entry_in_head the entry block, which every warp executes once, has no record:

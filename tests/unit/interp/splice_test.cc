@@ -82,38 +82,42 @@ class Spliced : public SplicedLaunch, public testing::WithParamInterface<Code> {
       if (r.kernel == GetParam().kernel && r.probe == probe && (!r.records || r.records == records)) return r.reason;
     return nullptr;
   }
-  void counts_are_those_of_the_witness();
+  // `apart`: the last warp of each CTA in counters of its own.
+  void counts_are_those_of_the_witness(bool apart = false);
 };
 
 TEST_P(Spliced, CountsAreThoseOfTheWitness) {
   counts_are_those_of_the_witness();
+  counts_are_those_of_the_witness(true);
   left_out = splicer->polling();
   counts_are_those_of_the_witness();
 }
 
-void Spliced::counts_are_those_of_the_witness() {
-  const auto blocks = static_cast<uint32_t>(splicer->blocks().size());
-  instrument::SlotPlan plan = instrument::plan_counters(warps, blocks);
+void Spliced::counts_are_those_of_the_witness(bool apart) {
+  const auto blocks = static_cast<uint32_t>(splicer->blocks().size()), counters = apart ? 2 * blocks : blocks;
+  instrument::SlotPlan plan = instrument::plan_counters(warps, counters);
   const auto buffer = backend->allocate(plan.total_bytes, "counters");
   ASSERT_TRUE(buffer);
   instrument::place(plan, buffer->value);
   instrument::Plan count;
   count.probe = ProbeKind::count;
   count.unrecorded = left_out;
+  count.last_apart = apart;
   const auto result = spliced(count, plan.layout, {});
   if (!result) return;
   ASSERT_NO_FATAL_FAILURE(run(result->cubin));
 
-  std::vector<wire::BlockCount> expected(blocks);
+  std::vector<wire::BlockCount> expected(counters);
   for (const auto& [warp, events] : seen)
     for (const Event& e : events) {
-      expected[e.block].warps += 1;
-      expected[e.block].lanes += static_cast<uint32_t>(std::popcount(e.mask));
+      wire::BlockCount& c = expected[e.block + (apart && (warp + 1) % splicer->warps_per_cta() == 0 ? blocks : 0)];
+      c.warps += 1;
+      c.lanes += static_cast<uint32_t>(std::popcount(e.mask));
     }
-  const auto counted = backend->read(DevPtr{plan.layout.counters}, blocks * sizeof(wire::BlockCount));
+  const auto counted = backend->read(DevPtr{plan.layout.counters}, counters * sizeof(wire::BlockCount));
   ASSERT_TRUE(counted);
   uint64_t executions = 0;
-  for (uint32_t b = 0; b < blocks; ++b) {
+  for (uint32_t b = 0; b < counters; ++b) {
     const auto found = read_at<wire::BlockCount>(*counted, b * sizeof(wire::BlockCount), "counter");
     ASSERT_TRUE(found);
     EXPECT_EQ(found->warps, expected[b].warps) << "block " << b;
@@ -280,7 +284,7 @@ TEST_P(Spliced, PairsAreTheExecutionsOfTheirInstruction) {
     instrument::Plan plan;
     plan.probe = ProbeKind::pair;
     plan.pair_sites = {OrigPc{pcs[n]}};
-    plan.full_blocks = full_blocks();
+    plan.full_blocks = full_blocks(false);
     plan.one_in = n / step / 2 % 2 == 0 ? 1 : 4;
     plan.seed = 7;
     const auto result = splicer->splice(plan, slots.layout);
@@ -337,7 +341,7 @@ TEST_P(Spliced, StretchesOfBlocksFillTheKernel) {
     plan.probe = ProbeKind::pair;
     plan.pair_sites = {OrigPc{pc}};
     plan.around = around;
-    plan.full_blocks = full_blocks();
+    plan.full_blocks = full_blocks(false);
     plan.executions = executions();
     const auto result = splicer->splice(plan, slots.layout);
     if (!result) {

@@ -88,12 +88,15 @@ class SplicedLaunch : public testing::Test {
     for (uint32_t& b : bytes) b *= 2;
     return bytes;
   }
-  // Blocks that all 32 lanes executed whenever they were executed.
-  std::vector<bool> full_blocks() const {
+  // Blocks that all 32 lanes executed whenever they were executed; `launched`: all that the warp was launched with.
+  std::vector<bool> full_blocks(bool launched) const {
+    const auto threads = static_cast<uint32_t>(launch.record.block.count());
     std::vector<bool> full(splicer->blocks().size(), true);
-    for (const auto& [warp, events] : seen)
+    for (const auto& [warp, events] : seen) {
+      const bool partial = launched && threads % 32 != 0 && (warp + 1) % splicer->warps_per_cta() == 0;
       for (const Event& e : events)
-        if (e.mask != ~0u) full[e.block] = false;
+        if (e.mask != (partial ? (1u << threads % 32) - 1 : ~0u)) full[e.block] = false;
+    }
     return full;
   }
 
@@ -126,7 +129,7 @@ class SplicedLaunch : public testing::Test {
     plan.select = select;
     plan.unrecorded = left_out;
     plan.clock_gap = clock_gap;
-    if (records == Records::packed || records == Records::brief) plan.full_blocks = full_blocks();
+    if (records == Records::packed || records == Records::brief) plan.full_blocks = full_blocks(probe != ProbeKind::mem);
     instrument::RecordForm form;
     if (records == Records::brief) form = {splicer->index_bits(), probe == ProbeKind::block};
     if (records == Records::brief || records == Records::packed) plan.executions = executions();

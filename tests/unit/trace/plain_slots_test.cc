@@ -542,4 +542,28 @@ TEST(PlainSlots, LanesOfAGatheredBlockComeByDifferentWays) {
   EXPECT_EQ(d.summary.losses.count(LossSeverity::distrust), 0u);
 }
 
+// CTAs of 40 threads: their second warp has 8, and records of full blocks stand for these.
+TEST(PlainSlots, FullBlocksOfAWarpWithFewerLanes) {
+  Buffer b(2, 128);
+  b.map.blocks.resize(2);
+  b.make_short(1);
+  b.map.layout.index_bits = 3;
+  b.map.layout.warps_per_cta = 2;
+  b.map.layout.last_lanes = 8;
+  for (wire::Block& block : b.map.blocks) {
+    block.full = true;
+    block.record_bytes = 4;
+    block.exits = true;
+  }
+  for (uint32_t w = 0; w < 2; ++w) {
+    b.head(w, 0, 0, 1, 5);
+    b.put(w, sizeof(wire::SlotHead), 10u << 3 | 1);
+    b.put(w, sizeof(wire::SlotHead) + 4, 20u << 3 | 2);
+  }
+  const auto d = b.decoded(TraceKind::block);
+  ASSERT_EQ(d.warps.size(), 2u);
+  EXPECT_EQ(d.warps[0].mask, (std::vector<uint32_t>{~0u, ~0u}));
+  EXPECT_EQ(d.warps[1].mask, (std::vector<uint32_t>{0xff, 0xff}));
+}
+
 }  // namespace xtrace::trace

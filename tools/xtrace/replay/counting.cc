@@ -55,6 +55,11 @@ bool same_path(const LeftOut& left_out, size_t block, const wire::BlockCount& a,
   return left_out.regroups(block) ? a.lanes == b.lanes : left_out.has(block) || a == b;
 }
 
+void add_to(wire::BlockCount& sum, const wire::BlockCount& more) {
+  sum.warps += more.warps;
+  sum.lanes += more.lanes;
+}
+
 bool may_repeat(const std::vector<wire::Block>& blocks, uint32_t block) {
   std::vector<bool> seen(blocks.size(), false);
   std::vector<uint32_t> open = blocks[block].successors;
@@ -112,18 +117,21 @@ Result<Counts> count_without_polls(LaunchContext& c, const Drawn& drawn, const s
 
 Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::ProbeKind counted_for, const LeftOut& left_out) {
   const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
-  instrument::SlotPlan plan = instrument::plan_counters(c.warps, blocks);
+  const auto last_lanes = static_cast<uint32_t>((c.launch.record.block.count() - 1) % 32 + 1);
+  const bool apart = last_lanes != 32;
+  instrument::SlotPlan plan = instrument::plan_counters(c.warps, apart ? 2 * blocks : blocks);
   XT_TRY(const DevPtr buffer, c.backend.allocate(plan.total_bytes, "block counters"));
   instrument::place(plan, buffer.value);
   std::vector<bool> excluded(left_out.unrecorded.empty() ? 0 : blocks);
   for (uint32_t b = 0; b < excluded.size(); ++b) excluded[b] = left_out.has(b);
-  XT_TRY(const instrument::Spliced spliced,
-         c.splicer.splice({instrument::ProbeKind::count, {}, drawn.one_in, drawn.seed, {}, {}, counted_for,
-                           {drawn.select.ctas, drawn.select.warps, {}}, instrument::Around::instruction, excluded},
-                          plan.layout));
+  instrument::Plan count{instrument::ProbeKind::count, {}, drawn.one_in, drawn.seed, {}, {}, counted_for,
+                         {drawn.select.ctas, drawn.select.warps, {}}, instrument::Around::instruction, excluded};
+  count.last_apart = apart;
+  XT_TRY(const instrument::Spliced spliced, c.splicer.splice(count, plan.layout));
   auto counted = with_module(c.backend, spliced.cubin, [&](replay::ModuleHandle module) -> Result<Counts> {
     Counts counts;
     counts.left_out = left_out;
+    counts.last_lanes = last_lanes;
     Bytes first;
     for (int replay = 0; replay < 2; ++replay) {
       XT_TRY_STATUS(c.backend.fill(buffer, plan.total_bytes, 0));
@@ -141,6 +149,16 @@ Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::Pr
       // Clocks differ between replays: compare the counters alone.
       counts.blocks = as_array<wire::BlockCount>(ByteView(bytes).subspan(counters), blocks);
       counts.before = as_array<wire::BlockCount>(ByteView(first).subspan(counters), blocks);
+      if (apart) {
+        const uint64_t behind = counters + blocks * sizeof(wire::BlockCount);
+        counts.last = as_array<wire::BlockCount>(ByteView(bytes).subspan(behind), blocks);
+        const auto last_before = as_array<wire::BlockCount>(ByteView(first).subspan(behind), blocks);
+        for (uint32_t b = 0; b < blocks; ++b) {
+          counts.stable &= same_path(left_out, b, counts.last[b], last_before[b]);
+          add_to(counts.blocks[b], counts.last[b]);
+          add_to(counts.before[b], last_before[b]);
+        }
+      }
       for (uint32_t b = 0; b < blocks; ++b) counts.stable &= same_path(left_out, b, counts.blocks[b], counts.before[b]);
       const auto again = as_array<wire::WarpHeader>(first, c.warps);
       for (const wire::WarpHeader& h : as_array<wire::WarpHeader>(bytes, c.warps)) {
@@ -193,6 +211,16 @@ std::vector<bool> Counts::full() const {
   std::vector<bool> full;
   for (size_t b = 0; b < blocks.size(); ++b) full.push_back(blocks[b].lanes == 32 * blocks[b].warps && !left_out.has(b));
   return full;
+}
+
+std::vector<bool> Counts::all_launched() const {
+  std::vector<bool> all;
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    const wire::BlockCount part = last.empty() ? wire::BlockCount{} : last[b];
+    all.push_back(blocks[b].lanes == 32 * (blocks[b].warps - part.warps) + last_lanes * part.warps && part.lanes == last_lanes * part.warps &&
+                  !left_out.has(b));
+  }
+  return all;
 }
 
 std::vector<uint64_t> Counts::executions() const {

@@ -47,6 +47,8 @@ struct LeftOut {
 
 struct Counts {
   std::vector<wire::BlockCount> blocks, before;    // of two counting replays
+  std::vector<wire::BlockCount> last;              // of these, by the last warp of each CTA, where that has fewer lanes than the others
+  uint32_t last_lanes = 32;                        // its lanes
   std::vector<uint32_t> block_bytes, inst_bytes;   // by warp
   std::vector<uint32_t> mem_bytes;                 // likewise, of mem, or of the point probe that was counted for
   bool stable = true;                              // two counting replays agreed
@@ -58,6 +60,8 @@ struct Counts {
   // By block: in no counted execution was a lane missing. Holds for blocks that nobody executed, not for those left out.
   // Unrecorded blocks have no executions.
   std::vector<bool> full() const;
+  // The same of the lanes that each warp was launched with.
+  std::vector<bool> all_launched() const;
   std::vector<uint64_t> executions() const;
 };
 

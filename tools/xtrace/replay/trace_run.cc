@@ -207,7 +207,7 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   run->kind = trace_kind(probe);
   const std::vector<uint32_t>& bytes =
       probe == instrument::ProbeKind::inst ? counts.inst_bytes : counts.block_bytes;
-  instrument::Plan plan{probe, {}, drawn.one_in, drawn.seed, counts.full(), counts.executions(), instrument::ProbeKind::mem,
+  instrument::Plan plan{probe, {}, drawn.one_in, drawn.seed, counts.all_launched(), counts.executions(), instrument::ProbeKind::mem,
                              drawn.select, instrument::Around::instruction, counts.left_out.unrecorded};
   plan.clock_gap = drawn.clock_gap;
   instrument::RecordForm form{index_bits, index_bits != 0 && probe == instrument::ProbeKind::block};
