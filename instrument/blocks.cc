@@ -51,6 +51,24 @@ bool has_cycle(const std::vector<std::vector<uint32_t>>& successors) {
   return false;
 }
 
+// Calls and returns, where all lanes of a block make them.
+void find_calls(const Code& code, Blocks& out) {
+  out.behind_call.assign(out.blocks.size(), Blocks::none);
+  out.returns.assign(out.blocks.size(), false);
+  for (uint32_t b = 0; b < out.blocks.size(); ++b) {
+    const Effects& fx = code.insts[out.blocks[b].last()].fx;
+    const bool calls = fx.flow == Flow::call_relative, returns = fx.flow == Flow::ret;
+    if ((calls || returns) && fx.guarded) {
+      out.behind_call.assign(out.blocks.size(), Blocks::none);
+      out.returns.assign(out.blocks.size(), false);
+      return;
+    }
+    const InstIndex behind = out.blocks[b].last() + 1;
+    if (calls && behind < out.block_of.size()) out.behind_call[b] = out.block_of[behind];
+    out.returns[b] = returns;
+  }
+}
+
 }  // namespace
 
 Blocks find_blocks(const Code& code) {
@@ -72,6 +90,7 @@ Blocks find_blocks(const Code& code) {
     out.successors[b].erase(std::unique(out.successors[b].begin(), out.successors[b].end()), out.successors[b].end());
   }
   out.cyclic = has_cycle(out.successors);
+  find_calls(code, out);
   constexpr uint32_t deepest = 8 * 8 * 8 * 8;
   out.loop_weight.assign(out.blocks.size(), 1);
   for (uint32_t b = 0; b < out.blocks.size(); ++b)

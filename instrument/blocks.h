@@ -27,6 +27,10 @@ struct Blocks {
   std::vector<std::vector<uint32_t>> successors;
   std::vector<uint32_t> loop_weight;  // 8^(number of retreating edges that span the block), capped: a static guess of
                                       // how hot it is
+  // Where a lane goes on that returns from the function that it called at the end of a block (none: no call), and whether a block returns:
+  // to behind the last call that the lane has not returned from. Without any where some call or return has a guard.
+  std::vector<uint32_t> behind_call;
+  std::vector<bool> returns;
   // The kernel's entry, when nothing jumps back to it: every warp executes it exactly once.
   bool runs_once(uint32_t block) const;
   bool cyclic = false;                // some block can reach itself (a loop, or a function called from two places)

@@ -3,8 +3,6 @@
 namespace xtrace::instrument {
 namespace {
 
-constexpr unsigned most_queued = 4;   // between two clocks
-
 // Its result, or that its operands were read, comes by scoreboard: nothing in front of it has to be over. Fences are no such thing.
 bool goes_through_queue(const CodeInst& inst) {
   const sass::Control c = sass::get_control(inst.raw);

@@ -15,6 +15,7 @@ enum class Pace : uint8_t {
   waits,    // when the stall count is over, but itself it waits for scoreboards or for other lanes and warps first
 };
 Pace pace_of(const CodeInst& inst);
+constexpr unsigned most_queued = 4;   // between two clocks
 
 // Of a block: by instruction, whether it has a clock. The first one has, each behind one that waits, and each in front of which
 // more than `most_cycles` stall cycles or several queued instructions would pass without. most_cycles 0: all have.

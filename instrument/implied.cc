@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "instrument/clocks.h"
+
 namespace xtrace::instrument {
 namespace {
 
-// From one record to the next. Longer stretches save nothing: with 48, 64, 128 and 256 cycles 26,997, 26,991, 26,985 and 26,985 records
-// are left of 41,648 (launches in fixtures/bundles without grid_sync, which polls).
-constexpr unsigned most_cycles = 64;
+// From one record to the next. Longer stretches save nothing: with 64, 96 and 128 cycles 252,479, 234,271 and 234,271 records are left of
+// gatherTopK's 576,900, and 27,712 of nvjet's 28,736 with 96, 27,584 with 128.
+constexpr unsigned most_cycles = 96;
 constexpr uint32_t most_blocks = 32;   // behind one record: what a decoder has to look at
 
 bool contains(const std::vector<uint32_t>& set, uint32_t b) { return std::find(set.begin(), set.end(), b) != set.end(); }
@@ -24,7 +26,12 @@ bool falls_through_bsync(const Code& code) {
   return true;
 }
 
-// Its time is known but for the cycles that other warps issue in.
+// Of which all lanes of the warp, or of a mask that stands in the code, come together, and go on with the next instruction.
+bool syncs_warp(const sass::Effects& fx) {
+  return fx.mnemonic.starts_with("WARPSYNC") && !fx.target && !fx.guarded && fx.use.pred == 0 && fx.use.gpr.none() && fx.falls_through;
+}
+
+// When what follows it may issue is known, but for the cycles that other warps issue in, and for queues that are full.
 bool takes_fixed_time(const CodeInst& inst, bool bsync_falls_through) {
   const sass::Effects& fx = inst.fx;
   if (inst.asserts || sass::get_control(inst.raw).wait_mask != 0) return false;
@@ -38,7 +45,7 @@ bool takes_fixed_time(const CodeInst& inst, bool bsync_falls_through) {
     default: return false;
   }
   if (fx.mnemonic == "BSYNC") return bsync_falls_through && !fx.guarded && fx.use.pred == 0;
-  return fx.mnemonic == "BSSY" || (fx.fixed_latency && !fx.may_switch_path);
+  return fx.mnemonic == "BSSY" || syncs_warp(fx) || pace_of(inst) != Pace::waits;
 }
 
 // Lanes that came there one after another may go on together.
@@ -51,8 +58,8 @@ bool is_full(const std::vector<bool>& full, uint32_t b) { return b < full.size()
 
 class ImpliedChooser {
  public:
-  ImpliedChooser(const Code& code, const Blocks& blocks, const std::vector<bool>& full)
-      : blocks_(blocks), nodes_(blocks.blocks.size()), bsync_falls_through_(falls_through_bsync(code)) {
+  ImpliedChooser(const Code& code, const Blocks& blocks, const std::vector<bool>& full, unsigned most_queued)
+      : blocks_(blocks), nodes_(blocks.blocks.size()), bsync_falls_through_(falls_through_bsync(code)), most_queued_(most_queued) {
     for (uint32_t b = 0; b < nodes_.size(); ++b) {
       const ProbeBlock& block = blocks.blocks[b];
       Node& n = nodes_[b];
@@ -60,6 +67,7 @@ class ImpliedChooser {
       for (InstIndex i = block.first; i <= block.last(); ++i) {
         n.fixed = n.fixed && takes_fixed_time(code.insts[i], bsync_falls_through_);
         n.cycles += sass::get_control(code.insts[i].raw).stall;
+        n.queued += pace_of(code.insts[i]) == Pace::queued;
       }
       const CodeInst& last = code.insts[block.last()];
       n.ends = last.fx.flow == sass::Flow::exit || last.fx.flow == sass::Flow::kill || last.asserts;
@@ -98,6 +106,7 @@ class ImpliedChooser {
   struct Node {
     std::vector<uint32_t> predecessors;
     unsigned cycles = 0;     // sum of stall counts
+    unsigned queued = 0;     // instructions that go through queues
     bool fixed = false;      // takes a fixed time
     bool ends = false;       // lanes may end in it
     bool meets = false;      // lanes that came one after another may leave it together
@@ -105,26 +114,32 @@ class ImpliedChooser {
     bool implied = false;
   };
 
-  // From this record one way leads to each block behind it, up to and with the next records, and one to the end of a lane.
+  // From this record one way leads to each block behind it, up to and with the next records, and one to the end of a lane. Where it
+  // returns, decoders know where to.
   bool tells_all(uint32_t record) const {
+    const std::vector<uint32_t>& successors = blocks_.successors[record];
+    if (!blocks_.returns[record]) return tells_all(record, successors);
+    return std::all_of(successors.begin(), successors.end(), [&](uint32_t s) { return tells_all(record, {s}); });
+  }
+  bool tells_all(uint32_t record, const std::vector<uint32_t>& first) const {
     struct Stretch {
       uint32_t block;
-      unsigned cycles;   // since the record
+      unsigned cycles, queued;   // behind the record
     };
-    std::vector<Stretch> open{{record, 0}};
+    std::vector<Stretch> open{{record, 0, 0}};
     std::vector<uint32_t> reached;
     uint32_t ends = 0, between = 0;
     while (!open.empty()) {
       const Stretch at = open.back();
       open.pop_back();
       if (nodes_[at.block].ends && ++ends > 1) return false;
-      for (uint32_t s : blocks_.successors[at.block]) {
+      for (uint32_t s : at.block == record ? first : blocks_.successors[at.block]) {
         if (contains(reached, s)) return false;
         reached.push_back(s);
         if (!nodes_[s].implied) continue;
-        const unsigned cycles = at.cycles + nodes_[s].cycles;
-        if (++between > most_blocks || cycles > most_cycles) return false;
-        open.push_back({s, cycles});
+        const unsigned cycles = at.cycles + nodes_[s].cycles, queued = at.queued + nodes_[s].queued;
+        if (++between > most_blocks || cycles > most_cycles || queued > most_queued_) return false;
+        open.push_back({s, cycles, queued});
       }
     }
     return true;
@@ -133,18 +148,19 @@ class ImpliedChooser {
   const Blocks& blocks_;
   std::vector<Node> nodes_;
   const bool bsync_falls_through_;
+  const unsigned most_queued_;
 };
 
 }  // namespace
 
 std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& recorded,
-                                 const std::vector<uint64_t>& executions, const std::vector<bool>& full) {
+                                 const std::vector<uint64_t>& executions, const std::vector<bool>& full, unsigned queued) {
   const auto n = static_cast<uint32_t>(blocks.blocks.size());
   std::vector<uint32_t> order(n - 1);
   std::iota(order.begin(), order.end(), 1u);
   if (executions.size() == n)
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return executions[a] > executions[b]; });
-  ImpliedChooser chooser(code, blocks, full);
+  ImpliedChooser chooser(code, blocks, full, queued);
   for (uint32_t s : order)
     if (!recorded[s]) chooser.imply(s);
   return chooser.implied();

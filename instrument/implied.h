@@ -2,11 +2,13 @@
 // record C, or to its end; where only one way through blocks without records leads there, it went that way. Lanes that leave R
 // together and go the same way stay together, unless they pass a place where lanes wait for each other: behind such a place there is
 // a record, but where all lanes of the warp came to it together, or where all of them went on together however they came (a gathered
-// block). How often they did is how often any of them did.
+// block). How often they did is how often any of them did. A lane that returns goes on behind its last call that it has not returned
+// from: from a record that returns, one way is told for each of these places.
 //
-// What such a block lacks is a clock of its own. So it holds nothing that takes a variable time: no wait for a scoreboard, no memory,
-// no barrier, only instructions of fixed latency and branches; and from one record to the next the stall counts of the blocks
-// between sum up to 64 cycles at most. When it began then follows from the next clock, but for cycles in which other warps issued.
+// What such a block lacks is a clock of its own. So it holds nothing that takes a variable time: no wait for a scoreboard, no barrier but a
+// last BSYNC or WARPSYNC, only instructions of fixed latency and branches, and of those that go through a queue (clocks.h) a few; and
+// from one record to the next the stall counts of the blocks between sum up to 96 cycles at most. When it began then follows from the next
+// clock, but for cycles in which other warps issued.
 #pragma once
 
 #include <vector>
@@ -16,9 +18,10 @@
 namespace xtrace::instrument {
 
 // By block; the entry is none of them. `recorded`: blocks that are to have records whatever they are. Blocks with more `executions`
-// come first where not all can be implied. `full`: no counted execution missed a lane. Both by block, and may be empty.
+// come first where not all can be implied. `full`: no counted execution missed a lane. Both by block, and may be empty. `most_queued`:
+// instructions that go through queues, from one record to the next.
 std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& recorded,
-                                 const std::vector<uint64_t>& executions, const std::vector<bool>& full);
+                                 const std::vector<uint64_t>& executions, const std::vector<bool>& full, unsigned most_queued);
 
 // Of these, the ones that are known because they are full: lanes come to the place in front one after another.
 std::vector<bool> gathered_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& implied, const std::vector<bool>& full);

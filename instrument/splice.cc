@@ -43,6 +43,8 @@ wire::AddressMap describe(const Code& code, const Blocks& blocks) {
     b.instructions = block.count;
     b.least_cycles = stall_cycles(code, block.first, block.last() + 1);
     b.successors = blocks.successors[number];
+    b.behind_call = blocks.behind_call[number];
+    b.returns = blocks.returns[number];
     b.exits = last.flow == sass::Flow::exit || last.flow == sass::Flow::kill || code.insts[block.last()].asserts;
   }
   return map;

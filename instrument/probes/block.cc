@@ -4,6 +4,7 @@
 // the same for any active mask (docs/performance.md).
 #include <algorithm>
 
+#include "instrument/clocks.h"
 #include "instrument/implied.h"
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
@@ -165,7 +166,7 @@ std::vector<bool> choose_implied(const ProbeContext& c) {
   if (c.scope.is_sparse()) return recorded;   // hardly anything stands around a block that would tell of it
   if (c.always_follows(0)) recorded[0] = recorded[1] = true;
   keep_beside_unrecorded(c, recorded);
-  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c));
+  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c), most_queued);
 }
 
 }  // namespace
@@ -179,13 +180,19 @@ std::vector<bool> full_blocks(const ProbeContext& c) {
 // What goes through a block without records leaves nothing in front of and behind which an implied block could be known by.
 void keep_beside_unrecorded(const ProbeContext& c, std::vector<bool>& recorded) {
   const std::vector<std::vector<uint32_t>>& successors = c.blocks.successors;
+  bool calls_unseen = false;
   for (uint32_t b = 0; b < successors.size(); ++b) {
     const bool leads_there = std::any_of(successors[b].begin(), successors[b].end(), [&](uint32_t s) { return c.unrecorded(s); });
     if (c.unrecorded(b) || leads_there) {
       recorded[b] = true;
       for (uint32_t s : successors[b]) recorded[s] = true;
     }
+    calls_unseen |= c.unrecorded(b) && (c.blocks.behind_call[b] != Blocks::none || c.blocks.returns[b]);
   }
+  // Nor is it known then where lanes return to.
+  for (uint32_t b = 0; b < successors.size(); ++b)
+    if (calls_unseen && c.blocks.returns[b])
+      for (uint32_t s : successors[b]) recorded[s] = true;
 }
 
 Status insert_block(ProbeContext& c) {

@@ -199,7 +199,8 @@ std::vector<bool> implied_under_inst(const ProbeContext& c) {
   if (c.layout.wraps || c.plan.clock_gap == 0 || !all_asked) return std::vector<bool>(blocks, false);
   std::vector<bool> recorded(blocks, false);
   keep_beside_unrecorded(c, recorded);
-  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c));
+  // What its queues hold behind the last clock of a record is not counted: none beside that.
+  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c), 0);
 }
 
 // No record, and the clocks by the stall counts.

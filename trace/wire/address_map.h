@@ -32,6 +32,9 @@ struct Block {
   std::vector<uint32_t> successors;  // block numbers; empty and indirect = true when not known
   bool indirect = false;       // leaves by RET, BRX or an unknown call
   bool exits = false;          // may end the warp (EXIT)
+  static constexpr uint32_t none = 0xffffffff;
+  uint32_t behind_call = none; // it calls: where a lane goes on that returns (none: it does not, or nobody returns)
+  bool returns = false;        // behind the lane's last call that it has not returned from
   std::vector<uint32_t> chain; // short records: blocks that followed this one in every counted execution; their clocks are in its record
   bool implied = false;        // short records: none, since every lane that was in it is seen before and behind it, and no other
                                // way leads from there to here. Decoders put its executions behind that of the block

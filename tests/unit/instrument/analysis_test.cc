@@ -9,6 +9,7 @@
 #include "instrument/clocks.h"
 #include "instrument/implied.h"
 #include "instrument/liveness.h"
+#include "instrument/sass/assemble.h"
 #include "instrument/sass/encode.h"
 #include "instrument/scratch.h"
 #include "tests/unit/instrument/fixture.h"
@@ -179,10 +180,10 @@ TEST(Liveness, DeadResultsBecomeFreeWithTime) {
   EXPECT_TRUE(live.writable_before(3, 64).test(8));
 }
 
-std::vector<bool> implied(const std::vector<sass::RawInst>& words, const std::vector<uint64_t>& executions = {}) {
+std::vector<bool> implied(const std::vector<sass::RawInst>& words, const std::vector<uint64_t>& executions = {}, unsigned queued = most_queued) {
   const Code code = assemble(words);
   const Blocks blocks = find_blocks(code);
-  return implied_blocks(code, blocks, std::vector<bool>(blocks.blocks.size(), false), executions, {});
+  return implied_blocks(code, blocks, std::vector<bool>(blocks.blocks.size(), false), executions, {}, queued);
 }
 
 // Instructions with a clock, as a string of 0 and 1.
@@ -268,11 +269,11 @@ TEST(Implied, BlocksInARow) {
 
 TEST(Implied, NothingThatTakesLong) {
   // B0 leads to B1 or B2, which both end the warp. B2 stores.
-  const auto first = [](std::vector<sass::RawInst> body) {
+  const auto first = [](std::vector<sass::RawInst> body, unsigned queued = most_queued) {
     std::vector<sass::RawInst> words{enc::with_guard(enc::bra(0, static_cast<uint32_t>(16 * (body.size() + 2))), Pred{0})};
     words.insert(words.end(), body.begin(), body.end());
-    words.insert(words.end(), {enc::exit(), enc::stg(enc::VectorAddress{Gpr{6}}, Gpr{8}, enc::Size::b32), enc::exit()});
-    const std::vector<bool> result = implied(words);
+    words.insert(words.end(), {enc::exit(), with(enc::stg(enc::VectorAddress{Gpr{6}}, Gpr{8}, enc::Size::b32), 7, 1), enc::exit()});
+    const std::vector<bool> result = implied(words, {}, queued);
     EXPECT_FALSE(result.at(2));
     return bool{result.at(1)};
   };
@@ -284,10 +285,29 @@ TEST(Implied, NothingThatTakesLong) {
   sass::set_control(slow, c);
   EXPECT_TRUE(first({mov, mov, mov, mov}));
   EXPECT_FALSE(first({mov, with(mov, 7, 1)}));
-  EXPECT_FALSE(first({mov, enc::stg(enc::VectorAddress{Gpr{6}}, Gpr{8}, enc::Size::b32)}));
   EXPECT_FALSE(first({mov, enc::s2r(Gpr{8}, enc::sr_laneid)}));
-  EXPECT_TRUE(first({slow, slow, slow}));
-  EXPECT_FALSE(first({slow, slow, slow, slow, slow}));
+  EXPECT_TRUE(first({slow, slow, slow, slow, slow, slow}));
+  EXPECT_FALSE(first({slow, slow, slow, slow, slow, slow, slow}));
+  // What goes through a queue issues in time, while that is not full.
+  const sass::RawInst store = enc::stg(enc::VectorAddress{Gpr{6}}, Gpr{8}, enc::Size::b32);
+  EXPECT_TRUE(first({mov, store, store, store, store}));
+  EXPECT_FALSE(first({mov, store, store, store, store, store}));
+  EXPECT_FALSE(first({mov, store}, 0));
+  EXPECT_TRUE(first({mov, with(enc::s2r(Gpr{8}, enc::sr_laneid), 0, 0)}));
+}
+
+// B0 leads past B1, which waits, to B2; lanes come together at its end.
+TEST(Implied, UpToAWarpsync) {
+  const auto to = [](const char* sync) {
+    const auto word = sass::assemble(**sass::find_arch(90), sync, 0x40);
+    EXPECT_TRUE(word) << sync;
+    const sass::RawInst mov = enc::mov(Gpr{8}, Gpr{4});
+    return implied({enc::with_guard(enc::bra(0, 0x30), Pred{0}), with(mov, 7, 1), mov, mov, *word, mov, enc::exit()});
+  };
+  EXPECT_EQ(to("WARPSYNC.ALL"), (std::vector<bool>{false, false, true, false}));
+  EXPECT_EQ(to("WARPSYNC R4"), (std::vector<bool>{false, false, false, false}));   // for whom is known at run time
+  EXPECT_EQ(to("@P1 WARPSYNC.ALL"), (std::vector<bool>{false, false, false, false}));
+  EXPECT_EQ(to("BAR.SYNC 0x0"), (std::vector<bool>{false, false, false, false}));
 }
 
 TEST(Liveness, SourcesAreReadAfterIssue) {

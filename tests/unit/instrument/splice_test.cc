@@ -240,7 +240,7 @@ TEST(Splice, RecordsAreStoredBeforeLanesEnd) {
       EXPECT_TRUE(stored) << k.name << " block at " << b.first_pc;
     }
   }
-  EXPECT_GE(ends, 20u);
+  EXPECT_GE(ends, 15u);
 }
 
 TEST(Splice, PairAtEveryReachableInstruction) {
