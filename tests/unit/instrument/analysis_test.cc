@@ -180,10 +180,12 @@ TEST(Liveness, DeadResultsBecomeFreeWithTime) {
   EXPECT_TRUE(live.writable_before(3, 64).test(8));
 }
 
-std::vector<bool> implied(const std::vector<sass::RawInst>& words, const std::vector<uint64_t>& executions = {}, unsigned queued = most_queued) {
-  const Code code = assemble(words);
+std::vector<bool> implied(const Code& code, const std::vector<uint64_t>& executions = {}, unsigned queued = most_queued) {
   const Blocks blocks = find_blocks(code);
   return implied_blocks(code, blocks, std::vector<bool>(blocks.blocks.size(), false), executions, {}, queued);
+}
+std::vector<bool> implied(const std::vector<sass::RawInst>& words, const std::vector<uint64_t>& executions = {}, unsigned queued = most_queued) {
+  return implied(assemble(words), executions, queued);
 }
 
 // Instructions with a clock, as a string of 0 and 1.
@@ -296,13 +298,46 @@ TEST(Implied, NothingThatTakesLong) {
   EXPECT_TRUE(first({mov, with(enc::s2r(Gpr{8}, enc::sr_laneid), 0, 0)}));
 }
 
+// A function that starts at the first RET's block, of these words; `calls` lead there.
+Code calling(const std::vector<sass::RawInst>& words, std::vector<InstIndex> calls, InstIndex entry, InstIndex ret) {
+  Code code = assemble(words);
+  code.functions.push_back({"callee", entry, {ret}, std::move(calls)});
+  return code;
+}
+sass::RawInst text(const char* line, int64_t pc) {
+  const auto word = sass::assemble(**sass::find_arch(90), line, pc);
+  EXPECT_TRUE(word) << line;
+  return word.value_or(enc::nop());
+}
+
+// B0 leads to B1 and B3, which call B6; that returns to B2 and to B4, which both lead to B5.
+TEST(Implied, CallsTellWhereAFunctionReturnsTo) {
+  const sass::RawInst mov = enc::mov(Gpr{8}, Gpr{4}), waits = with(mov, 7, 1);
+  const auto of = [&](const char* call) {
+    return implied(calling({enc::with_guard(enc::bra(0, 0x50), Pred{1}), mov, text(call, 0x20),        // B0, B1
+                            mov, enc::bra(0x40, 0x80),                                                  // B2
+                            mov, text("CALL.REL.NOINC 0xa0", 0x60), mov,                                // B3, B4
+                            waits, enc::exit(), waits, text("RET.REL.NODEC R20 0x0", 0xb0)},            // B5, B6
+                           {2, 6}, 10, 11));
+  };
+  EXPECT_EQ(of("CALL.REL.NOINC 0xa0"), (std::vector<bool>{false, true, true, false, true, false, false}));
+  EXPECT_EQ(of("@P2 CALL.REL.NOINC 0xa0"), (std::vector<bool>{false, true, true, false, false, false, false}));   // some lanes do not call
+}
+// B0 calls B4, which returns to B1; from there two ways lead to B3, one of them through B2.
+TEST(Implied, OneWayFromWhereAFunctionReturnsTo) {
+  const sass::RawInst mov = enc::mov(Gpr{8}, Gpr{4}), waits = with(mov, 7, 1);
+  Code code = calling({mov, text("CALL.REL.NOINC 0x70", 0x10), enc::with_guard(enc::bra(0x20, 0x40), Pred{0}), mov, waits, enc::exit(),
+                       enc::nop(), waits, text("RET.REL.NODEC R20 0x0", 0x80)},
+                      {1}, 7, 8);
+  code.reachable[6] = false;
+  EXPECT_EQ(implied(code), (std::vector<bool>{false, true, false, false, false}));
+}
+
 // B0 leads past B1, which waits, to B2; lanes come together at its end.
 TEST(Implied, UpToAWarpsync) {
   const auto to = [](const char* sync) {
-    const auto word = sass::assemble(**sass::find_arch(90), sync, 0x40);
-    EXPECT_TRUE(word) << sync;
     const sass::RawInst mov = enc::mov(Gpr{8}, Gpr{4});
-    return implied({enc::with_guard(enc::bra(0, 0x30), Pred{0}), with(mov, 7, 1), mov, mov, *word, mov, enc::exit()});
+    return implied({enc::with_guard(enc::bra(0, 0x30), Pred{0}), with(mov, 7, 1), mov, mov, text(sync, 0x40), mov, enc::exit()});
   };
   EXPECT_EQ(to("WARPSYNC.ALL"), (std::vector<bool>{false, false, true, false}));
   EXPECT_EQ(to("WARPSYNC R4"), (std::vector<bool>{false, false, false, false}));   // for whom is known at run time

@@ -9,10 +9,10 @@ namespace xtrace::instrument::test {
 namespace {
 
 // Under `block` with short records, all lanes in all blocks; nothing where the kernel is refused.
-std::optional<Case> case_of(const Kernel& k, const std::vector<uint64_t>& executions) {
-  const auto splicer = Splicer::create(k.cubin, k.name, small_shape());
+std::optional<Case> case_of(const Kernel& k, const std::vector<uint64_t>& executions, const LaunchShape& shape = small_shape()) {
+  const auto splicer = Splicer::create(k.cubin, k.name, shape);
   if (!splicer) return std::nullopt;
-  wire::SlotLayout layout = some_layout(small_shape(), false, false);
+  wire::SlotLayout layout = some_layout(shape, false, false);
   layout.index_bits = splicer->index_bits();
   layout.short_records = true;
   layout.lead_bytes = sizeof(wire::SlotHead);
@@ -59,6 +59,26 @@ TEST(Chain, LeadsOverBranchesThatNobodyTook) {
   }
   EXPECT_GE(over, 10u);
   EXPECT_GE(caught, 1u);
+}
+
+// Words in lane groups need all 32 lanes: not where the last warp of a CTA was launched with fewer.
+TEST(Chain, ByLaneGroupsOfWholeWarpsAlone) {
+  size_t whole = 0;
+  const auto longest = [](const Case& c) {
+    size_t most = 0;
+    for (const wire::Block& b : c.spliced.map.blocks) most = std::max(most, b.chain.size());
+    return most;
+  };
+  for (const Kernel& k : fixture_kernels("sm_90")) {
+    LaunchShape shape = small_shape();
+    const auto all = case_of(k, {}, shape);
+    shape.block = {shape.block.count() - 1, 1, 1};
+    const auto some = case_of(k, {}, shape);
+    if (!all || !some) continue;
+    whole += longest(*all) > 1;
+    EXPECT_LE(longest(*some), 1u) << k.name;   // two blocks by one store of 64 bits
+  }
+  EXPECT_GE(whole, 3u);
 }
 
 // A block that was executed less often than the one in front of it has a record of its own.

@@ -542,6 +542,37 @@ TEST(PlainSlots, LanesOfAGatheredBlockComeByDifferentWays) {
   EXPECT_EQ(d.summary.losses.count(LossSeverity::distrust), 0u);
 }
 
+// 0 goes on to 1 and to 2, which both call 5; it returns to 3 and to 4, from where lanes come to 6.
+TEST(PlainSlots, LanesReturnBehindTheirOwnCalls) {
+  Buffer b(1, 256);
+  b.map.blocks.resize(7);
+  b.make_short(2);
+  b.map.layout.index_bits = 3;
+  const std::vector<std::vector<uint32_t>> successors{{1, 2}, {5}, {5}, {6}, {6}, {3, 4}, {}};
+  for (uint32_t k = 0; k < 7; ++k) {
+    wire::Block& block = b.map.blocks[k];
+    block.successors = successors[k];
+    block.implied = k == 3 || k == 4;
+    block.record_bytes = block.implied ? 0 : 8;
+    block.least_cycles = 5;
+  }
+  b.map.blocks[1].behind_call = 3;
+  b.map.blocks[2].behind_call = 4;
+  b.map.blocks[5].returns = true;
+  b.map.blocks[6].exits = true;
+  b.head(0, 0, 0, 1, 5);
+  const std::vector<std::pair<uint32_t, uint32_t>> records{{0, ~0u}, {1, 0xff}, {2, ~0xffu}, {5, ~0u}, {6, ~0u}};
+  for (uint32_t k = 0; k < records.size(); ++k) {
+    b.put(0, sizeof(wire::SlotHead) + 8 * k, (10 + 20 * k) << 3 | (records[k].first + 1));
+    b.put(0, sizeof(wire::SlotHead) + 8 * k + 4, records[k].second);
+  }
+  const auto d = b.decoded(TraceKind::block);
+  ASSERT_EQ(d.warps.size(), 1u);
+  EXPECT_EQ(d.warps[0].index, (std::vector<uint32_t>{0, 1, 2, 5, 3, 4, 6}));
+  EXPECT_EQ(d.warps[0].mask, (std::vector<uint32_t>{~0u, 0xff, ~0xffu, ~0u, 0xff, ~0xffu, ~0u}));
+  EXPECT_EQ(d.summary.losses.count(LossSeverity::distrust), 0u);
+}
+
 // CTAs of 40 threads: their second warp has 8, and records of full blocks stand for these.
 TEST(PlainSlots, FullBlocksOfAWarpWithFewerLanes) {
   Buffer b(2, 128);
