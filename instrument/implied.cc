@@ -58,8 +58,8 @@ bool is_full(const std::vector<bool>& full, uint32_t b) { return b < full.size()
 
 class ImpliedChooser {
  public:
-  ImpliedChooser(const Code& code, const Blocks& blocks, const std::vector<bool>& full, unsigned most_queued)
-      : blocks_(blocks), nodes_(blocks.blocks.size()), bsync_falls_through_(falls_through_bsync(code)), most_queued_(most_queued) {
+  ImpliedChooser(const Code& code, const Blocks& blocks, const std::vector<bool>& full, const std::vector<unsigned>& queued)
+      : blocks_(blocks), nodes_(blocks.blocks.size()), bsync_falls_through_(falls_through_bsync(code)) {
     for (uint32_t b = 0; b < nodes_.size(); ++b) {
       const ProbeBlock& block = blocks.blocks[b];
       Node& n = nodes_[b];
@@ -73,6 +73,7 @@ class ImpliedChooser {
       n.ends = last.fx.flow == sass::Flow::exit || last.fx.flow == sass::Flow::kill || last.asserts;
       n.meets = lanes_meet_behind(code, block) && !is_full(full, b);
       n.full = is_full(full, b);
+      n.queued_behind = b < queued.size() ? queued[b] : 0;
       for (uint32_t s : blocks.successors[b]) nodes_[s].predecessors.push_back(b);
     }
   }
@@ -107,6 +108,7 @@ class ImpliedChooser {
     std::vector<uint32_t> predecessors;
     unsigned cycles = 0;     // sum of stall counts
     unsigned queued = 0;     // instructions that go through queues
+    unsigned queued_behind = 0;   // of these, behind the last clock in its record
     bool fixed = false;      // takes a fixed time
     bool ends = false;       // lanes may end in it
     bool meets = false;      // lanes that came one after another may leave it together
@@ -126,7 +128,7 @@ class ImpliedChooser {
       uint32_t block;
       unsigned cycles, queued;   // behind the record
     };
-    std::vector<Stretch> open{{record, 0, 0}};
+    std::vector<Stretch> open{{record, 0, nodes_[record].queued_behind}};
     std::vector<uint32_t> reached;
     uint32_t ends = 0, between = 0;
     while (!open.empty()) {
@@ -138,7 +140,7 @@ class ImpliedChooser {
         reached.push_back(s);
         if (!nodes_[s].implied) continue;
         const unsigned cycles = at.cycles + nodes_[s].cycles, queued = at.queued + nodes_[s].queued;
-        if (++between > most_blocks || cycles > most_cycles || queued > most_queued_) return false;
+        if (++between > most_blocks || cycles > most_cycles || queued > most_queued) return false;
         open.push_back({s, cycles, queued});
       }
     }
@@ -148,13 +150,13 @@ class ImpliedChooser {
   const Blocks& blocks_;
   std::vector<Node> nodes_;
   const bool bsync_falls_through_;
-  const unsigned most_queued_;
 };
 
 }  // namespace
 
 std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& recorded,
-                                 const std::vector<uint64_t>& executions, const std::vector<bool>& full, unsigned queued) {
+                                 const std::vector<uint64_t>& executions, const std::vector<bool>& full,
+                                 const std::vector<unsigned>& queued) {
   const auto n = static_cast<uint32_t>(blocks.blocks.size());
   std::vector<uint32_t> order(n - 1);
   std::iota(order.begin(), order.end(), 1u);

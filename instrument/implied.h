@@ -18,10 +18,11 @@
 namespace xtrace::instrument {
 
 // By block; the entry is none of them. `recorded`: blocks that are to have records whatever they are. Blocks with more `executions`
-// come first where not all can be implied. `full`: no counted execution missed a lane. Both by block, and may be empty. `most_queued`:
-// instructions that go through queues, from one record to the next.
+// come first where not all can be implied. `full`: no counted execution missed a lane. `queued`: instructions that go through queues behind
+// the last clock in its record. All three by block, and may be empty.
 std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& recorded,
-                                 const std::vector<uint64_t>& executions, const std::vector<bool>& full, unsigned most_queued);
+                                 const std::vector<uint64_t>& executions, const std::vector<bool>& full,
+                                 const std::vector<unsigned>& queued = {});
 
 // Of these, the ones that are known because they are full: lanes come to the place in front one after another.
 std::vector<bool> gathered_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& implied, const std::vector<bool>& full);

@@ -4,7 +4,6 @@
 // the same for any active mask (docs/performance.md).
 #include <algorithm>
 
-#include "instrument/clocks.h"
 #include "instrument/implied.h"
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
@@ -166,7 +165,7 @@ std::vector<bool> choose_implied(const ProbeContext& c) {
   if (c.scope.is_sparse()) return recorded;   // hardly anything stands around a block that would tell of it
   if (c.always_follows(0)) recorded[0] = recorded[1] = true;
   keep_beside_unrecorded(c, recorded);
-  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c), most_queued);
+  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c));
 }
 
 }  // namespace

@@ -199,8 +199,14 @@ std::vector<bool> implied_under_inst(const ProbeContext& c) {
   if (c.layout.wraps || c.plan.clock_gap == 0 || !all_asked) return std::vector<bool>(blocks, false);
   std::vector<bool> recorded(blocks, false);
   keep_beside_unrecorded(c, recorded);
-  // What its queues hold behind the last clock of a record is not counted: none beside that.
-  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c), 0);
+  std::vector<unsigned> queued;
+  for (const ProbeBlock& b : c.blocks.blocks) {
+    const std::vector<bool> clocks = clock_places(c.code, b, c.plan.clock_gap);
+    unsigned behind = 0;
+    for (uint32_t k = 0; k < b.count; ++k) behind = (clocks[k] ? 0 : behind) + (pace_of(c.code.insts[b.first + k]) == Pace::queued);
+    queued.push_back(behind);
+  }
+  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c), queued);
 }
 
 // No record, and the clocks by the stall counts.

@@ -180,11 +180,11 @@ TEST(Liveness, DeadResultsBecomeFreeWithTime) {
   EXPECT_TRUE(live.writable_before(3, 64).test(8));
 }
 
-std::vector<bool> implied(const Code& code, const std::vector<uint64_t>& executions = {}, unsigned queued = most_queued) {
+std::vector<bool> implied(const Code& code, const std::vector<uint64_t>& executions = {}, unsigned queued = 0) {
   const Blocks blocks = find_blocks(code);
-  return implied_blocks(code, blocks, std::vector<bool>(blocks.blocks.size(), false), executions, {}, queued);
+  return implied_blocks(code, blocks, std::vector<bool>(blocks.blocks.size(), false), executions, {}, std::vector<unsigned>(blocks.blocks.size(), queued));
 }
-std::vector<bool> implied(const std::vector<sass::RawInst>& words, const std::vector<uint64_t>& executions = {}, unsigned queued = most_queued) {
+std::vector<bool> implied(const std::vector<sass::RawInst>& words, const std::vector<uint64_t>& executions = {}, unsigned queued = 0) {
   return implied(assemble(words), executions, queued);
 }
 
@@ -271,7 +271,7 @@ TEST(Implied, BlocksInARow) {
 
 TEST(Implied, NothingThatTakesLong) {
   // B0 leads to B1 or B2, which both end the warp. B2 stores.
-  const auto first = [](std::vector<sass::RawInst> body, unsigned queued = most_queued) {
+  const auto first = [](std::vector<sass::RawInst> body, unsigned queued = 0) {
     std::vector<sass::RawInst> words{enc::with_guard(enc::bra(0, static_cast<uint32_t>(16 * (body.size() + 2))), Pred{0})};
     words.insert(words.end(), body.begin(), body.end());
     words.insert(words.end(), {enc::exit(), with(enc::stg(enc::VectorAddress{Gpr{6}}, Gpr{8}, enc::Size::b32), 7, 1), enc::exit()});
@@ -294,7 +294,8 @@ TEST(Implied, NothingThatTakesLong) {
   const sass::RawInst store = enc::stg(enc::VectorAddress{Gpr{6}}, Gpr{8}, enc::Size::b32);
   EXPECT_TRUE(first({mov, store, store, store, store}));
   EXPECT_FALSE(first({mov, store, store, store, store, store}));
-  EXPECT_FALSE(first({mov, store}, 0));
+  EXPECT_TRUE(first({mov, store}, 3));   // so many behind the last clock in front of it
+  EXPECT_FALSE(first({mov, store}, 4));
   EXPECT_TRUE(first({mov, with(enc::s2r(Gpr{8}, enc::sr_laneid), 0, 0)}));
 }
 

@@ -72,7 +72,7 @@ TEST(Chain, ByLaneGroupsOfWholeWarpsAlone) {
   for (const Kernel& k : fixture_kernels("sm_90")) {
     LaunchShape shape = small_shape();
     const auto all = case_of(k, {}, shape);
-    shape.block = {shape.block.count() - 1, 1, 1};
+    shape.block = {static_cast<uint32_t>(shape.block.count()) - 1, 1, 1};
     const auto some = case_of(k, {}, shape);
     if (!all || !some) continue;
     whole += longest(*all) > 1;

@@ -68,7 +68,7 @@ std::vector<Ways> ways_from(const Graph& g, const std::vector<bool>& implied, ui
 TEST(Implied, WhatComesNextTellsTheWay) {
   size_t found = 0;
   for (const Graph& g : graphs()) {
-    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false), {}, {}, most_queued);
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false), {}, {});
     EXPECT_FALSE(implied[0]) << g.code.kernel;
     for (uint32_t b = 0; b < implied.size(); ++b) {
       found += implied[b];
@@ -84,7 +84,7 @@ TEST(Implied, WhatComesNextTellsTheWay) {
 TEST(Implied, NotBehindAPlaceWhereLanesMeet) {
   size_t meetings = 0;
   for (const Graph& g : graphs()) {
-    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false), {}, {}, most_queued);
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false), {}, {});
     for (uint32_t p = 0; p < implied.size(); ++p) {
       if (g.code.insts[g.blocks.blocks[p].last()].fx.mnemonic != "BSYNC") continue;
       ++meetings;
@@ -99,7 +99,7 @@ TEST(Implied, BehindAPlaceWhereAllLanesCameTogether) {
   size_t behind = 0;
   for (const Graph& g : graphs()) {
     const size_t n = g.blocks.blocks.size();
-    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(n, false), {}, std::vector<bool>(n, true), most_queued);
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(n, false), {}, std::vector<bool>(n, true));
     for (uint32_t p = 0; p < n; ++p) {
       const sass::Effects& end = g.code.insts[g.blocks.blocks[p].last()].fx;
       if (end.flow != sass::Flow::next || !end.may_switch_path) continue;
@@ -117,7 +117,7 @@ TEST(Implied, BehindAPlaceWhereAllLanesGoOnTogether) {
     std::vector<bool> full(n, true);
     for (uint32_t p = 0; p < n; ++p)
       if (g.code.insts[g.blocks.blocks[p].last()].fx.mnemonic == "BSYNC") full[p] = false;
-    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(n, false), {}, full, most_queued);
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(n, false), {}, full);
     const auto meeting = gathered_blocks(g.code, g.blocks, implied, full);
     for (uint32_t p = 0; p < n; ++p)
       for (uint32_t s : g.blocks.successors[p]) {
@@ -133,7 +133,7 @@ TEST(Implied, BehindAPlaceWhereAllLanesGoOnTogether) {
 
 TEST(Implied, BlocksThatAreToBeRecordedAre) {
   for (const Graph& g : graphs()) {
-    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), true), {}, {}, most_queued);
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), true), {}, {});
     EXPECT_EQ(std::count(implied.begin(), implied.end(), true), 0) << g.code.kernel;
   }
 }
@@ -141,7 +141,7 @@ TEST(Implied, BlocksThatAreToBeRecordedAre) {
 TEST(Implied, EveryBsyncOfSpmv) {
   for (const Graph& g : graphs()) {
     if (g.code.kernel.find("spmv") == std::string::npos) continue;
-    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false), {}, {}, most_queued);
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false), {}, {});
     for (uint32_t b = 0; b < implied.size(); ++b)
       if (g.code.insts[g.blocks.blocks[b].first].fx.mnemonic == "BSYNC") {
         EXPECT_TRUE(implied[b]) << "B" << b;
@@ -153,7 +153,7 @@ TEST(Implied, EveryBsyncOfSpmv) {
 TEST(Implied, TimeBetweenRecordsIsKnown) {
   size_t long_ones = 0, in_queues = 0;
   for (const Graph& g : graphs()) {
-    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false), {}, {}, most_queued);
+    const auto implied = implied_blocks(g.code, g.blocks, std::vector<bool>(g.blocks.blocks.size(), false), {}, {});
     const auto cycles = [&](uint32_t b) {
       unsigned sum = 0;
       for (InstIndex i = g.blocks.blocks[b].first; i <= g.blocks.blocks[b].last(); ++i) sum += sass::get_control(g.code.insts[i].raw).stall;
