@@ -9,8 +9,9 @@
 #include <optional>
 
 #include "base/bytes.h"
-#include "base/check.h"
+#include "trace/implied_blocks.h"
 #include "trace/implied_clocks.h"
+#include "trace/lane_calls.h"
 
 namespace xtrace::trace {
 namespace {
@@ -28,139 +29,6 @@ T value_at(ByteView bytes, uint64_t offset) {
   std::memcpy(&v, bytes.data() + offset, sizeof v);
   return v;
 }
-
-// The implied blocks that lanes may go through behind a block, and which of them lead where. A gathered block stands among the blocks
-// with records: it is where ways end and begin.
-class ImpliedBlocks {
- public:
-  static constexpr uint32_t none = ~0u;
-  struct Step {
-    uint32_t block = none, before = none;   // before: the step that lanes come from; none: the recorded block
-  };
-  struct Ways {
-    std::vector<Step> steps;   // each behind the one before it
-    std::map<uint32_t, uint32_t> last_to;   // by block where the way ends (none: a lane has no more): the last step on the way
-    std::vector<uint32_t> gathered;         // of these blocks
-    uint32_t to(uint32_t next) const {
-      const auto found = last_to.find(next);
-      return found == last_to.end() ? none : found->second;
-    }
-  };
-  explicit ImpliedBlocks(const wire::AddressMap& map) : ways_(map.blocks.size()) {
-    for (uint32_t b = 0; b < map.blocks.size(); ++b) {
-      if (is_step(map.blocks[b])) continue;
-      if (map.blocks[b].returns && !map.blocks[b].implied) {
-        for (uint32_t s : map.blocks[b].successors) {
-          Ways& ways = returning_[{b, s}];
-          enter(map, s, none, ways);
-          finish(map, ways);
-        }
-        continue;
-      }
-      if (map.blocks[b].exits) ways_[b].last_to[none] = none;
-      follow(map, b, none, ways_[b]);
-      finish(map, ways_[b]);
-      any_ |= map.blocks[b].implied;
-    }
-  }
-  bool any() const { return any_; }
-  // Lanes return somewhere (to the blocks that behind() asks for).
-  bool returning() const { return any_ && !returning_.empty(); }
-  const Ways& behind(uint32_t block) const { return ways_[block]; }
-  const Ways& behind(uint32_t block, uint32_t returns_to) const {
-    const auto found = returning_.find({block, returns_to});
-    return found == returning_.end() ? ways_[block] : found->second;
-  }
-  // From there lanes come to `next` without another record.
-  bool leads(uint32_t block, uint32_t next) const {
-    const Ways& ways = ways_[block];
-    return ways.last_to.contains(next) ||
-           std::any_of(ways.gathered.begin(), ways.gathered.end(), [&](uint32_t g) { return g != block && leads(g, next); });
-  }
-
- private:
-  static bool is_step(const wire::Block& b) { return b.implied && !b.gathered; }
-  static void follow(const wire::AddressMap& map, uint32_t block, uint32_t step, Ways& ways) {
-    for (uint32_t s : map.blocks[block].successors) enter(map, s, step, ways);
-  }
-  static void enter(const wire::AddressMap& map, uint32_t s, uint32_t step, Ways& ways) {
-    if (s >= map.blocks.size()) return;
-    if (!is_step(map.blocks[s])) {
-      ways.last_to.emplace(s, step);
-      return;
-    }
-    XT_CHECK(std::none_of(ways.steps.begin(), ways.steps.end(), [s](const Step& known) { return known.block == s; }),
-             "one way to each implied block");
-    ways.steps.push_back({s, step});
-    const auto here = static_cast<uint32_t>(ways.steps.size() - 1);
-    if (map.blocks[s].exits) ways.last_to.emplace(none, here);
-    follow(map, s, here, ways);
-  }
-  void finish(const wire::AddressMap& map, Ways& ways) {
-    for (const auto& [to, last] : ways.last_to)
-      if (to != none && map.blocks[to].gathered) ways.gathered.push_back(to);
-    any_ |= !ways.steps.empty();
-  }
-
-  std::vector<Ways> ways_;
-  std::map<std::pair<uint32_t, uint32_t>, Ways> returning_;   // by a block with a record that returns, and where to
-  bool any_ = false;
-};
-
-// Where lanes return to: behind the last call that each has not returned from. From record to record, in order.
-class Calls {
- public:
-  using Targets = std::array<uint32_t, 32>;   // by lane
-  Calls(const wire::AddressMap& map, const ImpliedBlocks& implied) : map_(map), implied_(implied) {
-    at_.fill(ImpliedBlocks::none);
-    target_.fill(ImpliedBlocks::none);
-  }
-  // The next record: where its lanes go on, if its block returns.
-  const Targets& next(uint32_t block, uint32_t mask) {
-    for (uint32_t left = mask; left != 0; left &= left - 1) {
-      const auto lane = static_cast<size_t>(std::countr_zero(left));
-      if (at_[lane] != ImpliedBlocks::none) go(at_[lane], target_[lane], block, pending_[lane]);
-      at_[lane] = block;
-      target_[lane] = through(block, pending_[lane]);
-    }
-    return target_;
-  }
-
- private:
-  using Pending = std::vector<uint32_t>;
-  uint32_t through(uint32_t block, Pending& pending) const {
-    uint32_t target = ImpliedBlocks::none;
-    const wire::Block& b = map_.blocks[block];
-    if (b.returns && !pending.empty()) {
-      target = pending.back();
-      pending.pop_back();
-    }
-    if (b.behind_call != wire::Block::none) pending.push_back(b.behind_call);
-    return target;
-  }
-  // From a record to the lane's next one, through blocks without records.
-  void go(uint32_t from, uint32_t target, uint32_t to, Pending& pending) const {
-    const ImpliedBlocks::Ways& ways = implied_.behind(from, target);
-    const auto along = [&](uint32_t end) {
-      std::vector<uint32_t> steps;
-      for (uint32_t s = ways.to(end); s != ImpliedBlocks::none; s = ways.steps[s].before) steps.push_back(ways.steps[s].block);
-      for (; !steps.empty(); steps.pop_back()) through(steps.back(), pending);
-    };
-    if (ways.last_to.contains(to)) return along(to);
-    for (uint32_t g : ways.gathered) {
-      if (g == from || !implied_.leads(g, to)) continue;
-      along(g);
-      through(g, pending);
-      return go(g, ImpliedBlocks::none, to, pending);
-    }
-  }
-
-  const wire::AddressMap& map_;
-  const ImpliedBlocks& implied_;
-  std::array<uint32_t, 32> at_;   // by lane: its last record
-  Targets target_;
-  std::array<Pending, 32> pending_;
-};
 
 // What lies in one slot, chunk by chunk.
 class Stream {
@@ -229,11 +97,11 @@ class Stream {
     std::vector<Execution> all;   // last first
     NextBlocks next;
     next.fill(ImpliedBlocks::none);
-    std::vector<Calls::Targets> targets;   // of executions that return, in order
+    std::vector<LaneCalls::Targets> targets;   // of executions that return, in order
     if (implied_.returning()) {
-      Calls calls(map_, implied_);
+      LaneCalls calls(map_, implied_);
       for (const Execution& e : executions_) {
-        const Calls::Targets& of_lanes = calls.next(e.block, e.mask);
+        const LaneCalls::Targets& of_lanes = calls.next(e.block, e.mask);
         if (map_.blocks[e.block].returns) targets.push_back(of_lanes);
       }
     }
@@ -256,7 +124,7 @@ class Stream {
     if (!ways.steps.empty()) through(e, ways, next, all);
   }
   // Lanes that return to different places, that with the lowest block number first.
-  void behind_return(const Execution& e, const Calls::Targets& targets, NextBlocks& next, std::vector<Execution>& all) {
+  void behind_return(const Execution& e, const LaneCalls::Targets& targets, NextBlocks& next, std::vector<Execution>& all) {
     std::map<uint32_t, uint32_t, std::greater<>> lanes;
     for (uint32_t lane = 0; lane < 32; ++lane)
       if (e.mask >> lane & 1) lanes[targets[lane]] |= 1u << lane;

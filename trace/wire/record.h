@@ -47,8 +47,8 @@
 //
 // Words of the last chunk of an `inst` record that hold no clock are unspecified.
 //
-// Short forms, in plain slots. Block::full says that in every counted execution of the block all 32 lanes were active (of short block
-// records: all that the warp was launched with, SlotLayout::lanes_of), so that its records need no mask.
+// Short forms, in plain slots. Block::full says that in every counted execution of the block all 32 lanes were active (under `block`
+// and `inst`: all that the warp was launched with, SlotLayout::lanes_of), so that its records need no mask.
 //
 //   short block record   (SlotLayout::short_records, n = index_bits)  { clock << n | block + 1 }, and the mask as a second
 //                        word unless the block is full. Where lanes are often missing, full blocks leave a second word

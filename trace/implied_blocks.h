@@ -1,0 +1,47 @@
+// The blocks without records that lanes may go through behind one with a record, and which of them lead where. A gathered block stands
+// among the blocks with records: it is where ways end and begin. Behind a block with a record that returns, ways are told by where it
+// returns to.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "trace/wire/address_map.h"
+
+namespace xtrace::trace {
+
+class ImpliedBlocks {
+ public:
+  static constexpr uint32_t none = ~0u;
+  struct Step {
+    uint32_t block = none, before = none;   // before: the step that lanes come from; none: the recorded block
+  };
+  struct Ways {
+    std::vector<Step> steps;   // each behind the one before it
+    std::map<uint32_t, uint32_t> last_to;   // by block where the way ends (none: a lane has no more): the last step on the way
+    std::vector<uint32_t> gathered;         // of these blocks
+    uint32_t to(uint32_t next) const {
+      const auto found = last_to.find(next);
+      return found == last_to.end() ? none : found->second;
+    }
+  };
+
+  explicit ImpliedBlocks(const wire::AddressMap& map);
+  bool any() const { return any_; }
+  // Some block with a record returns, and some block has none.
+  bool returning() const { return any_ && !returning_.empty(); }
+  const Ways& behind(uint32_t block, uint32_t returns_to = none) const;
+  // From there lanes come to `next` without another record.
+  bool leads(uint32_t block, uint32_t next) const;
+
+ private:
+  void finish(const wire::AddressMap& map, Ways& ways);
+
+  std::vector<Ways> ways_;
+  std::map<std::pair<uint32_t, uint32_t>, Ways> returning_;   // by a block with a record that returns, and where to
+  bool any_ = false;
+};
+
+}  // namespace xtrace::trace

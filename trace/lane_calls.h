@@ -1,0 +1,31 @@
+// Where the lanes of a warp return to: behind the last call that each has not returned from. From record to record, in order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "trace/implied_blocks.h"
+
+namespace xtrace::trace {
+
+class LaneCalls {
+ public:
+  using Targets = std::array<uint32_t, 32>;   // by lane; ImpliedBlocks::none: not known
+  LaneCalls(const wire::AddressMap& map, const ImpliedBlocks& implied);
+  // The next record: where its lanes go on, if its block returns.
+  const Targets& next(uint32_t block, uint32_t mask);
+
+ private:
+  using Pending = std::vector<uint32_t>;   // blocks behind calls
+  uint32_t through(uint32_t block, Pending& pending) const;
+  void go(uint32_t from, uint32_t target, uint32_t to, Pending& pending) const;
+
+  const wire::AddressMap& map_;
+  const ImpliedBlocks& implied_;
+  std::array<uint32_t, 32> at_;   // by lane: its last record
+  Targets target_;
+  std::array<Pending, 32> pending_;
+};
+
+}  // namespace xtrace::trace
