@@ -41,4 +41,11 @@ std::optional<Floor> floor_of(const DeviceRates& rates, const ProbeWork& work, d
   return f;
 }
 
+std::optional<Floor> median_of(std::vector<Floor> floors) {
+  if (floors.empty()) return std::nullopt;
+  const auto middle = floors.begin() + static_cast<std::ptrdiff_t>(floors.size() / 2);
+  std::nth_element(floors.begin(), middle, floors.end(), [](const auto& a, const auto& b) { return a.added < b.added; });
+  return *middle;
+}
+
 }  // namespace xtrace::diff

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace xtrace::diff {
 
@@ -40,5 +41,8 @@ struct Floor {
 };
 // Nothing when the clean time is not known.
 std::optional<Floor> floor_of(const DeviceRates& rates, const ProbeWork& work, double clean_us);
+
+// The one in the middle, by `added`; nothing without any.
+std::optional<Floor> median_of(std::vector<Floor> floors);
 
 }  // namespace xtrace::diff

@@ -66,11 +66,23 @@ std::string human_count(uint64_t n) {
 std::string change(uint64_t before, uint64_t after) {
   return before == after ? fmt::format("{}", after) : fmt::format("{}>{}", before, after);
 }
-std::string ratio_text(const ConfigReport& c) {
-  if (!c.timing || !c.timing->measured || c.timing->rounds == 0) return "-";
-  if (!c.timing->interval.finite()) return fmt::format("{:.3f} [few rounds]", c.timing->ratio);
-  return fmt::format("{:.3f} [{:.3f} {:.3f}]", c.timing->ratio, c.timing->interval.low,
-                     c.timing->interval.high);
+std::string ratio_text(const std::optional<TimingEvidence>& t) {
+  if (!t || !t->measured || t->rounds == 0) return "-";
+  if (!t->interval.finite()) return fmt::format("{:.3f} [few rounds]", t->ratio);
+  return fmt::format("{:.3f} [{:.3f} {:.3f}]", t->ratio, t->interval.low, t->interval.high);
+}
+std::string added_text(const std::optional<Floor>& f) { return f ? fmt::format("{:.3f} {}", f->added, f->bound) : "-"; }
+// What each part of a rotation costs.
+void append_rotation(std::string& out, const Rotation& r) {
+  out += fmt::format("\n  {} {} rotated, by part:\n", r.probe, r.sample);
+  size_t width = 6;
+  for (const RotatedPart& p : r.parts) width = std::max(width, p.sample.size());
+  const auto row = [&](const std::string& part, const std::string& records, const std::string& ratio, const std::string& added) {
+    out += fmt::format("    {:<{}} {:>9}  {:<22} {}\n", part, width, records, ratio, added);
+  };
+  row("part", "records", "ratio [95 %]", "floor, nothing overlaps");
+  for (const RotatedPart& p : r.parts) row(p.sample, human_count(p.records), ratio_text(p.timing), added_text(p.floor));
+  row("median", "", ratio_text(r.timing), added_text(r.floor));
 }
 char mark(Verdict v) { return v == Verdict::trusted ? '+' : v == Verdict::not_trusted ? '-' : '?'; }
 
@@ -142,6 +154,33 @@ Json json_of(const IntervalFidelity& f) {
           {"seconds", f.seconds}};
 }
 
+Json json_of(const std::optional<Floor>& f) {
+  if (!f) return nullptr;
+  return {{"ratio", f->ratio},       {"added", f->added},       {"bound", f->bound},          {"bytes_us", f->bytes_us},
+          {"issue_us", f->issue_us}, {"stores_us", f->store_us}, {"latency_us", f->latency_us}};
+}
+
+// The ratio of a part, or of the median part; nulls where it was not measured.
+Json ratio_json(const std::optional<TimingEvidence>& t) {
+  const bool known = t && t->measured && t->rounds != 0;
+  return {{"ratio", known ? Json(t->ratio) : Json(nullptr)},
+          {"ratio_low", known ? number(t->interval.low) : Json(nullptr)},
+          {"ratio_high", known ? number(t->interval.high) : Json(nullptr)},
+          {"rounds", known ? t->rounds : 0}};
+}
+Json json_of(const Rotation& r) {
+  Json o{{"probe", r.probe}, {"sample", r.sample}, {"parts", Json::array()}};
+  for (const RotatedPart& p : r.parts) {
+    Json part{{"sample", p.sample}, {"records", p.records}};
+    part.update(ratio_json(p.timing));
+    part["floor"] = json_of(p.floor);
+    o["parts"].push_back(std::move(part));
+  }
+  o.update(ratio_json(r.timing));
+  o["floor"] = json_of(r.floor);
+  return o;
+}
+
 Json json_of(const ConfigReport& c) {
   Json o;
   o["probe"] = c.probe;
@@ -176,15 +215,7 @@ Json json_of(const ConfigReport& c) {
                    {"budget", c.budget},
                    {"noise_floor", t.noise_floor ? Json(*t.noise_floor) : Json(nullptr)}};
   }
-  o["floor"] = nullptr;
-  if (c.floor)
-    o["floor"] = {{"ratio", c.floor->ratio},
-                  {"added", c.floor->added},
-                  {"bound", c.floor->bound},
-                  {"bytes_us", c.floor->bytes_us},
-                  {"issue_us", c.floor->issue_us},
-                  {"stores_us", c.floor->store_us},
-                  {"latency_us", c.floor->latency_us}};
+  o["floor"] = json_of(c.floor);
   o["space"] = nullptr;
   if (c.space) {
     const SpatialEvidence& s = *c.space;
@@ -260,7 +291,7 @@ std::string render_text(const ReplayReport& r) {
     const std::string marks{mark(c.judgement.semantics), mark(c.judgement.timing), mark(c.judgement.space)};
     std::string line =
         fmt::format("{}{:<12} {:<3} {:<22} {:>9} {:>9} {:>7} {:>7} {:>13} {:>7}", first_columns(c.probe, c.sample),
-                    name_of(c.judgement.overall), marks, ratio_text(c),
+                    name_of(c.judgement.overall), marks, ratio_text(c.timing),
                     c.space ? change(s.registers_before, s.registers_after) : "-",
                     c.space ? change(s.ctas_per_sm_before, s.ctas_per_sm_after) : "-",
                     c.space ? change(s.local_bytes_before, s.local_bytes_after) : "-", human_count(c.records),
@@ -269,6 +300,7 @@ std::string render_text(const ReplayReport& r) {
     out += line + '\n';
   }
   out += "  (s semantics, t timing, p space: + trusted, - not trusted, ? inconclusive)\n";
+  for (const Rotation& rotation : r.rotations) append_rotation(out, rotation);
 
   for (const ConfigReport& c : r.configs) {
     if (!c.refused.empty()) continue;
@@ -326,6 +358,8 @@ std::string render_json(const ReplayReport& r) {
   o["at"] = r.at.empty() ? Json(nullptr) : Json(r.at);
   o["configs"] = Json::array();
   for (const ConfigReport& c : r.configs) o["configs"].push_back(json_of(c));
+  o["rotations"] = Json::array();
+  for (const Rotation& rotation : r.rotations) o["rotations"].push_back(json_of(rotation));
   o["frontier"] = r.searched ? Json::parse(r.frontier_json) : Json(nullptr);
   o["warnings"] = r.warnings;
   // Names from a recording may hold anything: bytes that are not UTF-8 are replaced.

@@ -61,6 +61,21 @@ struct TimingConditions {
   double order_effect = 0;            // of its pairs: what the second sample takes more than the first
 };
 
+// A part of sparse sites, timed by itself.
+struct RotatedPart {
+  std::string sample;       // "site:1/8+3"
+  uint64_t records = 0;
+  std::optional<TimingEvidence> timing;
+  std::optional<Floor> floor;
+};
+// All parts of one probe at one rate (--rotate): what each costs, and the median of them.
+struct Rotation {
+  std::string probe, sample;          // "mem", "site:1/8"
+  std::vector<RotatedPart> parts;     // those that hold something
+  std::optional<TimingEvidence> timing;   // of each round the median part
+  std::optional<Floor> floor;             // that of the part in the middle
+};
+
 struct ReplayReport {
   static constexpr uint32_t schema_version = 1;
   std::string bundle;
@@ -76,6 +91,7 @@ struct ReplayReport {
   std::optional<TimingConditions> timing;
   std::string at;           // places that probes were limited to (--at); empty: everywhere
   std::vector<ConfigReport> configs;
+  std::vector<Rotation> rotations;
   std::vector<std::string> warnings;
   std::vector<std::string> not_written;   // why trusted traces could not be, where the machine is to blame: in warnings as well
 

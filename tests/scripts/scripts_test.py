@@ -14,6 +14,7 @@ sys.path[:0] = [str(ROOT / "tests" / "gpu"), str(ROOT / "tools" / "bench")]
 import checks  # noqa: E402
 import h200  # noqa: E402
 import implied_clocks  # noqa: E402
+import markdown  # noqa: E402
 import ncu_counts  # noqa: E402
 import pc_sampling  # noqa: E402
 import report  # noqa: E402
@@ -55,7 +56,7 @@ def config(probe="inst", code="output-equal", **changes):
 def launch(*configs, kernel="saxpy", **changes):
     row = {
         "schema": report.SCHEMA, "schema_version": report.VERSION, "bundle": "run.xtr", "launch": 0, "kernel": kernel,
-        "grid": [1, 1, 1], "block": [32, 1, 1], "configs": list(configs),
+        "grid": [1, 1, 1], "block": [32, 1, 1], "configs": list(configs), "rotations": [],
         "clean": {"time": {"median_us": 2.0, "q1_us": 1.9, "q3_us": 2.1}, "noise_floor": 0.01, "unstable_bytes": 0},
     }
     return row | changes
@@ -307,6 +308,24 @@ class Bench(unittest.TestCase):
         summary = h200.summarise({"name": "app", "launches": rows})
         self.assertEqual([(row["sample"], row["launches"]) for row in summary],
                          [("cta:1/16", 2), ("cta:1/16, 4 waves and more", 1)])
+
+    def test_parts_of_a_rotation_are_one_row(self):
+        floor = {"ratio": 1.0, "added": 1.02, "bound": "issue"}
+        parts = [{"sample": sample, "records": 4, "ratio": ratio, "ratio_low": 1, "ratio_high": 2, "rounds": 9, "floor": floor}
+                 for sample, ratio in (("site:1/8", 1.001), ("site:1/8+3", 1.006), ("site:1/8+7", 1.003))]
+        rotation = {"probe": "block", "sample": "site:1/8", "parts": parts, "ratio": 1.003, "ratio_low": 1.002, "ratio_high": 1.004,
+                    "rounds": 9, "floor": floor}
+        worst = {"semantics": "trusted", "timing": "inconclusive", "space": "trusted"}
+        configs = [config("block", sample="site:1/8"), config("block", sample="site:1/8+3", verdict="inconclusive", aspects=worst),
+                   config("block", sample="site:1/8+7"), config("block", sample="site:1/8+6", refused="no block of this part"), config("pair", sample="site:1/8")]
+        row = h200.launch_row(launch(*configs, rotations=[rotation], grid=[13200, 1, 1]), 132)
+        pair, block = row["configurations"]
+        self.assertEqual((pair["probe"], pair["ratio"]), ("pair", 1.1))
+        self.assertEqual((block["ratio"], block["records"], len(block["parts"])), (1.003, 12, 3))
+        self.assertEqual((block["verdict"], block["aspects"]), ("inconclusive", worst))
+        self.assertEqual([r["sample"] for r in h200.summarise({"name": "app", "launches": [row]})],
+                         ["site:1/8", "site:1/8, 4 waves and more", "site:1/8"])   # of pair, of pair, of block
+        self.assertEqual(markdown.cell(block), "1.003, parts 1.001 to 1.006 (1.02 issue)")
 
     def test_time_that_was_not_measured_is_null(self):
         row = h200.configuration(config(timing={"measured": False, "ratio": 0}))

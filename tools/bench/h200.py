@@ -114,6 +114,34 @@ def configuration(config):
     return row
 
 
+def rotated(rotation, parts):
+    """One row of all parts of sparse sites (--rotate): what the median part costs, and each. `parts`: their configurations, or the
+    one that merges them."""
+    tried = [config for config in parts if not config["refused"]]
+    order = ["not trusted", "inconclusive", "trusted"]
+    worst = lambda verdicts: min(verdicts, key=order.index)
+    row = {"probe": rotation["probe"], "sample": rotation["sample"], "rotated": True, "refused": None,
+           "verdict": worst([config["verdict"] for config in tried]),
+           "aspects": {aspect: worst([config["aspects"][aspect] for config in tried]) for aspect in tried[0]["aspects"]}}
+    row |= {key: rotation[key] for key in ("ratio", "ratio_low", "ratio_high", "rounds", "floor")}
+    row |= {"records": sum(part["records"] for part in rotation["parts"]), "parts": rotation["parts"]}
+    return row
+
+
+def configurations(replayed):
+    """A row for each configuration, and one for all parts of a rotation."""
+    rotations = {(r["probe"], r["sample"]): r for r in replayed["rotations"]}
+    members = {key: [] for key in rotations}
+    rows = []
+    for config in replayed["configs"]:
+        key = (config["probe"], config["sample"].split("+")[0])
+        if key not in rotations:
+            rows.append(configuration(config))
+            continue
+        members[key].append(config)
+    return rows + [rotated(rotations[key], parts) for key, parts in members.items()]
+
+
 def waves_of(replayed, sms):
     """CTAs of the launch over the CTAs that the device holds at a time; None where every configuration is refused."""
     held = [config["space"]["ctas_per_sm"]["before"] for config in replayed["configs"] if config.get("space")]
@@ -133,7 +161,7 @@ def launch_row(replayed, sms):
         "clean_q1_us": times.get("q1_us"),
         "clean_q3_us": times.get("q3_us"),
         "noise_floor": clean["noise_floor"],
-        "configurations": [configuration(config) for config in replayed["configs"]],
+        "configurations": configurations(replayed),
     }
 
 
@@ -143,6 +171,8 @@ def replay(arguments, bundle, sms, out, pair_sites):
     command = [arguments.build / "bin" / "xtrace", "replay", bundle, f"--probes={arguments.probes}", "--compare", "--json", out,
                f"--pair-sites={pair_sites}", "--interval-sites=1", f"--processes={arguments.processes}",
                f"--time-limit={arguments.time_limit}", "--max-slices=1000", "--quiet", *(f"--sample={sample}" for sample in arguments.sample)]
+    if any("site:" in sample for sample in arguments.sample):
+        command.append("--rotate")
     run(command, allowed=(0, 1, 2))   # verdicts; each is a result
     return [launch_row(replayed, sms) for replayed in report.load(out)]
 
@@ -154,7 +184,7 @@ def summarise(program):
     for launch in program["launches"]:
         for row in launch["configurations"]:
             groups.setdefault((row["probe"], row["sample"]), []).append(row)
-            if row["sample"] != "all" and (launch["waves"] or 0) >= 4:
+            if row["sample"] != "all" and not row.get("rotated") and (launch["waves"] or 0) >= 4:
                 groups.setdefault((row["probe"], row["sample"] + ", 4 waves and more"), []).append(row)
     rows = []
     for (probe, sample), members in groups.items():
@@ -238,7 +268,8 @@ def main():
                         help="folder with bin/xtrace")
     parser.add_argument("--commit", help="of the sources that were built")
     parser.add_argument("--only", action="append", metavar="PROGRAM", help="kernels13, hard_cases, many_waves or torch_ops")
-    parser.add_argument("--sample", action="append", metavar="all|cta:1/N", help="sampling rate (default: all and cta:1/16)")
+    parser.add_argument("--sample", action="append", metavar="all|cta:1/N|site:1/N",
+                        help="sampling rate (default: all and cta:1/16); sites are rotated: all N parts, and the median of them")
     parser.add_argument("--probes", default=PROBES, help=f"with commas (default: {PROBES})")
     parser.add_argument("--processes", type=int, default=5, help="processes that time a launch")
     parser.add_argument("--time-limit", type=float, default=10, help="seconds for timing a launch that stays undecided")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Prints a result of h200.py as the tables of docs/performance.md: ratios, and behind each what the probe's largest part takes if
-it overlaps with nothing (`floor.added`).
+it overlaps with nothing (`floor.added`). Of a rotated sample (site:1/N) the median part, and the lowest and highest of them.
 
   tools/bench/markdown.py [FILE] [--sample all] [--probe block ...]"""
 import argparse
@@ -21,6 +21,9 @@ def cell(config):
         return "not timed"
     floor = config["floor"]
     text = f"{config['ratio']:.3f}"
+    parts = [part["ratio"] for part in config.get("parts", []) if part["ratio"]]
+    if parts:
+        text += f", parts {min(parts):.3f} to {max(parts):.3f}"
     if floor:
         text += f" ({floor['added']:.2f} {floor['bound']})"
     return text + ("" if config["aspects"]["semantics"] == "trusted" else " " + config["verdict"])

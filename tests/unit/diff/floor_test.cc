@@ -46,6 +46,17 @@ TEST(Floor, OnlySmsWithACta) {
   EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 400, 0, 5, 8, 0, 1}, 10)->issue_us, 1) << "all decide";
 }
 
+TEST(Floor, TheMedianIsTheOneInTheMiddle) {
+  const auto with = [](double added, double bytes) {
+    Floor f;
+    f.added = added;
+    f.bytes_us = bytes;
+    return f;
+  };
+  EXPECT_FALSE(median_of({}));
+  EXPECT_DOUBLE_EQ(median_of({with(1.3, 1), with(1.1, 2), with(1.2, 3)})->bytes_us, 3);
+}
+
 TEST(Floor, NoneWithoutAClock) { EXPECT_FALSE(floor_of(small, {1, 1, 1}, 0)); }
 
 TEST(Floor, UnknownDevicesAreNotGuessed) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "tests/unit/trust/timed_backend.h"
 
 namespace xtrace::cli {
@@ -40,7 +42,11 @@ struct Scene {
       m.variants.push_back({"v" + std::to_string(v), static_cast<replay::ModuleHandle>(10 + v), cubins[v]});
     m.buffers.push_back({{0x1000}, 64, {0x1010}, bytes_of("table")});
     m.rounds = rounds;
-    m.together = together;
+    if (together) {
+      m.apart = false;
+      m.groups.emplace_back(variants);
+      std::iota(m.groups[0].begin(), m.groups[0].end(), 0);
+    }
     return measure(m);
   }
 

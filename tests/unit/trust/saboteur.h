@@ -20,16 +20,22 @@ class Saboteur final : public replay::Backend {
   std::function<void(Bytes& bytes, size_t region)> on_output;       // of spliced code, when a region is read
   std::function<void(Bytes& bytes, size_t region)> on_clean_output; // of the clean code, likewise
   std::function<Result<replay::TimingResult>(const replay::TimingRequest&)> on_time;   // set: the backend measures time
+  std::string device;                                               // the interpreter's, unless set
+  uint64_t largest_records = 0;                                     // bytes of the largest buffer named "trace records"
   size_t spliced = 0;                                               // cubins loaded that are not the clean one
 
   const replay::BackendInfo& info() const override {
     info_.measures_time = on_time != nullptr;
+    if (!device.empty()) info_.device = device;
     return info_;
   }
   Status prepare(const replay::LaunchImage& launch) override { return inner_->prepare(launch); }
   Result<DevPtr> allocate(uint64_t bytes, const char* purpose) override {
     auto at = inner_->allocate(bytes, purpose);
-    if (at && std::string_view(purpose) == "trace records") records_.push_back({at->value, at->value + bytes});
+    if (at && std::string_view(purpose) == "trace records") {
+      records_.push_back({at->value, at->value + bytes});
+      largest_records = std::max(largest_records, bytes);
+    }
     if (at && std::string_view(purpose) == "block counters") counters_.push_back({at->value, at->value + bytes});
     return at;
   }

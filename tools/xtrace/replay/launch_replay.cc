@@ -75,7 +75,8 @@ class LaunchReplay {
   struct Run {
     size_t config = 0;                       // in report_.configs
     std::unique_ptr<ProbeRun> probe;
-    diff::ProbeWork work;
+    Sample sample;
+    std::vector<diff::ProbeWork> work;       // of each of probe->loaded()
   };
 
   void describe();
@@ -88,6 +89,11 @@ class LaunchReplay {
   Result<std::unique_ptr<ProbeRun>> run_probe(LaunchContext& c, ProbeKind probe, Sample sample, const Counts& counts);
   void warn_of_clocks(const instrument::Splicer& splicer, const TraceRun& run, const Counts& counts, const std::string& probe);
   Status time();
+  void rotations_of_runs();
+  static Sample part_of(Sample sample, const LoadedPart& part) {
+    if (sample.sites_one_in > 1) sample.part += part.number;
+    return sample;
+  }
   void add_dense_intervals();
   void judge();
   Status emit();
@@ -112,6 +118,10 @@ class LaunchReplay {
   std::optional<Error> unread_;            // why there is none
   std::optional<LaunchContext> context_;
   std::vector<Run> runs_;
+  struct Rotated {
+    std::vector<std::pair<size_t, size_t>> parts;   // number in runs_, and of what it loaded
+  };
+  std::vector<Rotated> rotated_;                    // as report_.rotations
   struct Pairs {
     size_t config;
     PairRotation rotation;
@@ -289,8 +299,10 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
       if (!options_.keep_code.empty())
         XT_TRY_STATUS(keep_code(options_.keep_code, stem_of(launch_.record), config, (*run)->spliced.cubin));
       report_.configs.push_back(std::move(config));
-      XT_TRY(const diff::ProbeWork work, work_of(c, (*run)->spliced, *counts, wave()));
-      runs_.push_back({report_.configs.size() - 1, std::move(*run), work});
+      Run& added = runs_.emplace_back(Run{report_.configs.size() - 1, std::move(*run), sample, {}});
+      for (const LoadedPart& part : added.probe->loaded()) {
+        XT_TRY(added.work.emplace_back(), work_of(c, *part.spliced, *counts, wave()));
+      }
     }
   }
   return {};
@@ -390,6 +402,7 @@ void LaunchReplay::warn(const std::string& text) {
 }
 
 Status LaunchReplay::time() {
+  rotations_of_runs();
   if (!options_.compare) return {};
   if (!backend_.info().measures_time) {
     for (const Run& run : runs_) {
@@ -401,10 +414,19 @@ Status LaunchReplay::time() {
   }
   Measurement m{backend_, launch_, reference_, options_, processes_};
   m.rounds = options_.rounds;
+  std::vector<std::vector<size_t>> of_run;   // variants
   for (const Run& run : runs_) {
     const ConfigReport& config = report_.configs[run.config];
-    m.variants.push_back({config.probe + " " + config.sample, run.probe->module, run.probe->spliced.cubin});
-    m.buffers.push_back(run.probe->image());
+    of_run.emplace_back();
+    for (const LoadedPart& part : run.probe->loaded()) {
+      of_run.back().push_back(m.variants.size());
+      m.variants.push_back({config.probe + " " + part_of(run.sample, part).text(), part.module, part.spliced->cubin});
+      m.buffers.push_back(part.buffer);
+    }
+  }
+  for (const Rotated& r : rotated_) {
+    m.groups.emplace_back();
+    for (const auto& [run, part] : r.parts) m.groups.back().push_back(of_run[run][part]);
   }
   XT_TRY(const Measured measured, measure(m));
   for (const std::string& text : measured.warnings) warn(text);
@@ -413,14 +435,57 @@ Status LaunchReplay::time() {
   report_.timing = measured.conditions;
   const auto rates = diff::device_rates(report_.device);
   if (!rates) warn("no floor of the ratios: bandwidth and clocks of " + report_.device + " are not known to xtrace");
+  const auto floor = [&](const diff::ProbeWork& work) { return rates ? diff::floor_of(*rates, work, measured.stats.clean.median) : std::nullopt; };
+  const auto evidence = [&](size_t judged, const std::string& probe) {
+    diff::TimingEvidence e = evidence_of(measured, judged);
+    e.dense = shows_dense_times(probe);
+    return e;
+  };
+  for (size_t k = 0; k < rotated_.size(); ++k) {
+    diff::Rotation& rotation = report_.rotations[k];
+    std::vector<diff::Floor> floors;
+    for (size_t p = 0; p < rotation.parts.size(); ++p) {
+      const auto [run, part] = rotated_[k].parts[p];
+      rotation.parts[p].timing = evidence(of_run[run][part], rotation.probe);
+      rotation.parts[p].floor = floor(runs_[run].work[part]);
+      if (rotation.parts[p].floor) floors.push_back(*rotation.parts[p].floor);
+    }
+    rotation.timing = evidence(m.variants.size() + k, rotation.probe);
+    rotation.floor = diff::median_of(std::move(floors));
+  }
   for (size_t i = 0; i < runs_.size(); ++i) {
     ConfigReport& config = report_.configs[runs_[i].config];
-    if (rates) config.floor = diff::floor_of(*rates, runs_[i].work, measured.stats.clean.median);
-    config.timing = evidence_of(measured, i);
-    config.timing->dense = shows_dense_times(config.probe);
-    config.microseconds = measured.stats.variants[i].samples.median;
+    size_t judged = of_run[i].front();
+    config.floor = floor(runs_[i].work.front());
+    // Merged parts are one configuration, which costs what the part in the middle does.
+    for (size_t k = 0; k < rotated_.size() && of_run[i].size() > 1; ++k)
+      if (rotated_[k].parts.front().first == i) judged = m.variants.size() + k, config.floor = report_.rotations[k].floor;
+    config.timing = evidence(judged, config.probe);
+    config.microseconds = measured.stats.variants[judged].samples.median;
   }
   return {};
+}
+
+// Parts of sparse sites belong together, whether they were merged in one run or are a run each.
+void LaunchReplay::rotations_of_runs() {
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    if (!rotates(runs_[i].sample)) continue;
+    const std::string& probe = report_.configs[runs_[i].config].probe;
+    Sample all = runs_[i].sample;
+    all.part = 0;
+    const auto same = [&](const diff::Rotation& r) { return r.probe == probe && r.sample == all.text(); };
+    auto found = std::find_if(report_.rotations.begin(), report_.rotations.end(), same);
+    if (found == report_.rotations.end()) {
+      rotated_.emplace_back();
+      found = report_.rotations.insert(report_.rotations.end(), diff::Rotation{probe, all.text(), {}, {}, {}});
+    }
+    const auto k = static_cast<size_t>(found - report_.rotations.begin());
+    const std::vector<LoadedPart> loaded = runs_[i].probe->loaded();
+    for (size_t p = 0; p < loaded.size(); ++p) {
+      rotated_[k].parts.emplace_back(i, p);
+      found->parts.push_back({part_of(runs_[i].sample, loaded[p]).text(), loaded[p].records, {}, {}});
+    }
+  }
 }
 
 // What the trace with a clock at every instruction says of the intervals that pair extrapolated.

@@ -52,11 +52,10 @@ class Measuring {
       pairs_.push_back({v.name, {}});
     }
     request_.launches_per_sample = launches_;
-    groups_ = diff::one_by_one(std::span(pairs_).first(m_.together ? 1 : pairs_.size()));
-    if (m_.together && !m_.variants.empty()) {
-      diff::VariantGroup all{"together", {}};
-      for (size_t v = 1; v < pairs_.size(); ++v) all.members.push_back(v);
-      groups_.push_back(std::move(all));
+    groups_ = diff::one_by_one(std::span(pairs_).first(m_.apart ? pairs_.size() : 1));
+    for (const std::vector<size_t>& group : m_.groups) {
+      diff::VariantGroup& together = groups_.emplace_back(diff::VariantGroup{"together", {}});
+      for (size_t v : group) together.members.push_back(1 + v);   // behind clean-again
     }
 
     open_others();

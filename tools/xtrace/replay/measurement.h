@@ -26,13 +26,14 @@ struct Measurement {
   TimingProcesses* processes = nullptr;   // null: this process alone
   std::vector<TimedVariant> variants = {};
   std::vector<BufferImage> buffers = {};  // that their code has the addresses of
-  bool together = false;                  // judged as one: of each round the median variant
+  bool apart = true;                      // each variant is judged by itself
+  std::vector<std::vector<size_t>> groups = {};   // numbers of variants that are judged as one: of each round the median
   uint32_t rounds = 50;                   // most, of a process
 };
 
 struct Measured {
   std::vector<diff::VariantPairs> pairs;  // clean-again first
-  diff::TimingStats stats;                // of the variants, or of the one group
+  diff::TimingStats stats;                // of the variants, if they are judged apart, then of the groups
   diff::TimingConditions conditions;
   double sample_ticks = 0;                // of the shortest sample
   std::vector<std::string> warnings;

@@ -9,6 +9,11 @@ namespace xtrace::cli {
 
 struct MemRun : ProbeRun {
   BufferImage image() const override { return buffer->image(); }
+  std::vector<LoadedPart> loaded() const override {
+    std::vector<LoadedPart> all{{part, &spliced, module, image(), own_records}};
+    for (const auto& other : others) all.push_back(other->loaded().front());
+    return all;
+  }
   std::unique_ptr<TraceBuffer> buffer;
   std::vector<trace::AccessStats> accesses;   // as spliced.map.accesses
   std::vector<std::string> not_covered;       // "UTMALDG.2D ... at 0x120: why"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include "base/progress.h"
 #include "instrument/cubin/extract.h"
@@ -157,7 +158,7 @@ class Rotation {
   // A subset of the sites, spread evenly: of each round the median site.
   Status time(const std::vector<uint32_t>& pcs, uint32_t ctas_at_once, TimingProcesses* processes) {
     Measurement m{c_.backend, c_.launch, c_.reference, options_, processes};
-    m.together = true;
+    m.apart = false;
     m.rounds = std::max(1u, options_.rounds / fewer_rounds);
     m.buffers.push_back(buffer_.image());
     std::vector<Bytes> cubins;
@@ -175,6 +176,8 @@ class Rotation {
     }
     for (size_t v = 0; v < cubins.size(); ++v) m.variants[v].cubin = cubins[v];
     if (cubins.empty()) return {};
+    m.groups.emplace_back(cubins.size());
+    std::iota(m.groups[0].begin(), m.groups[0].end(), 0);
     auto measured = cli::measure(m);
     for (const TimedVariant& v : m.variants) (void)c_.backend.unload(v.module);
     if (!measured) return tl::make_unexpected(measured.error());
@@ -197,10 +200,7 @@ class Rotation {
     std::vector<diff::Floor> floors;
     for (const diff::ProbeWork& w : work)
       if (const auto floor = rates ? diff::floor_of(*rates, w, clean_us) : std::nullopt) floors.push_back(*floor);
-    if (floors.empty()) return std::nullopt;
-    const auto middle = floors.begin() + static_cast<std::ptrdiff_t>(floors.size() / 2);
-    std::nth_element(floors.begin(), middle, floors.end(), [](const auto& a, const auto& b) { return a.added < b.added; });
-    return *middle;
+    return diff::median_of(std::move(floors));
   }
   Status clear(const wire::SlotLayout& slots) {
     return slots.slot_bytes < buffer_.layout().slot_bytes ? buffer_.clear(slots) : buffer_.clear();

@@ -17,6 +17,11 @@ struct PointRun : ProbeRun {
     bool varies = false;                    // takes other paths each time, or waits for others
   };
   BufferImage image() const override { return parts.front().buffer->image(); }
+  std::vector<LoadedPart> loaded() const override {
+    std::vector<LoadedPart> all;
+    for (const Part& p : parts) all.push_back({p.number, &p.spliced, p.module, p.buffer->image(), p.records});
+    return all;
+  }
   instrument::ProbeKind probe{};
   std::vector<Part> parts;                  // more than one: sparse sites, rotated
   wire::AddressMap map;                     // of all parts together

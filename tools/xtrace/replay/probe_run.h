@@ -10,9 +10,19 @@
 
 namespace xtrace::cli {
 
+// A module of a run. More than one: parts of sparse sites, rotated and merged.
+struct LoadedPart {
+  uint32_t number = 0;
+  const instrument::Spliced* spliced = nullptr;
+  replay::ModuleHandle module = 0;
+  BufferImage buffer;
+  uint64_t records = 0;
+};
+
 struct ProbeRun {
   virtual ~ProbeRun() = default;
   virtual BufferImage image() const = 0;   // of the buffer that the code writes to
+  virtual std::vector<LoadedPart> loaded() const { return {{0, &spliced, module, image(), records}}; }
   instrument::Spliced spliced;
   replay::ModuleHandle module = 0;
   uint64_t records = 0;
