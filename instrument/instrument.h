@@ -79,6 +79,8 @@ struct Plan {
   uint32_t clock_gap = 0;
   bool twice = false;                  // of stretches: what begins and what ends them stands there twice, and takes time twice
   bool last_apart = false;             // `count`: the last warp of each CTA in counters of its own, behind those of the others
+  // `count`: what an execution of each block adds to the third sum of a warp's header, in place of the bytes of `counted`; empty: those.
+  std::vector<uint32_t> counted_bytes{};
   bool samples() const { return one_in > 1 || !select.empty(); }
 };
 

@@ -80,7 +80,9 @@ Status insert_count(ProbeContext& c) {
     if (!c.unrecorded(b)) {
       put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(c.code, block, c.scope)));
       put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(c.code, block, c.scope)));
-      if (const uint32_t bytes = c.plan.counted == ProbeKind::mem ? mem_record_bytes(c.code, block, c.scope) : 0)
+      const uint32_t bytes = !c.plan.counted_bytes.empty()         ? c.plan.counted_bytes[b]
+                             : c.plan.counted == ProbeKind::mem ? mem_record_bytes(c.code, block, c.scope) : 0;
+      if (bytes != 0)
         put(seq, enc::uiadd3_imm(ur.base, ur.base, bytes));
     }
     c.map.blocks[b].narrow_count = place.holder.shape == Holder::Shape::single;
@@ -89,7 +91,7 @@ Status insert_count(ProbeContext& c) {
     else
       count_by_pair(seq, place.holder, ur.address, counter);
   }
-  if (c.plan.counted != ProbeKind::mem) {
+  if (c.plan.counted != ProbeKind::mem && c.plan.counted_bytes.empty()) {
     XT_TRY(const std::vector<PointPlan> points, find_points(c.plan.counted, {c.code, c.blocks, c.liveness, c.scope}));
     XT_TRY_STATUS(count_points(c, points));
   }

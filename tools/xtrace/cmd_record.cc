@@ -14,8 +14,8 @@
 #include <fstream>
 #include <map>
 
-#include "capture/bundle/bundle_reader.h"
 #include "base/kernel_pattern.h"
+#include "capture/bundle/bundle_reader.h"
 #include "capture/bundle/bundle_writer.h"
 #include "capture/bundle/record_settings.h"
 #include "tools/xtrace/command_line.h"

@@ -85,7 +85,7 @@ const Fault faults[] = {
     {"the store of a record is gone", ProbeKind::inst, ReasonId::path_differs,
      [](Saboteur& s, replay::LaunchImage&) {
        s.on_splice = [&s](Bytes& cubin) {
-         if (s.spliced != 2) return;   // the counting code stays whole
+         if (s.spliced != 3) return;   // the code that counts executions, and that which counts bytes of records, stay whole
          const auto w = words_of(cubin, "reduce_sum");
          for (size_t n = 0; uint64_t* store = find(w, 0x986, n); ++n)
            if ((store[1] >> 12 & 1) == 0) make_nop(store);   // without a descriptor: not the kernel's own

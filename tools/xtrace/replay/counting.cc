@@ -115,7 +115,8 @@ Result<Counts> count_without_polls(LaunchContext& c, const Drawn& drawn, const s
   }
 }
 
-Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::ProbeKind counted_for, const LeftOut& left_out) {
+Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::ProbeKind counted_for, const LeftOut& left_out,
+                            const std::vector<uint32_t>& counted_bytes) {
   const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
   const auto last_lanes = static_cast<uint32_t>((c.launch.record.block.count() - 1) % 32 + 1);
   const bool apart = last_lanes != 32;
@@ -124,8 +125,10 @@ Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::Pr
   instrument::place(plan, buffer.value);
   std::vector<bool> excluded(left_out.unrecorded.empty() ? 0 : blocks);
   for (uint32_t b = 0; b < excluded.size(); ++b) excluded[b] = left_out.has(b);
-  instrument::Plan count{instrument::ProbeKind::count, {}, drawn.one_in, drawn.seed, {}, {}, counted_for,
-                         {drawn.select.ctas, drawn.select.warps, {}}, instrument::Around::instruction, excluded};
+  instrument::Plan count{instrument::ProbeKind::count, {}, drawn.one_in, drawn.seed, {}, {}, counted_for};
+  count.counted_bytes = counted_bytes;
+  count.select = {drawn.select.ctas, drawn.select.warps, {}};
+  count.unrecorded = excluded;
   count.last_apart = apart;
   XT_TRY(const instrument::Spliced spliced, c.splicer.splice(count, plan.layout));
   auto counted = with_module(c.backend, spliced.cubin, [&](replay::ModuleHandle module) -> Result<Counts> {

@@ -69,10 +69,11 @@ inline bool has_any(const std::vector<bool>& blocks) { return std::find(blocks.b
 // What may lie behind the last slot of a launch whose warps wait for others (RecordForm::spare_bytes).
 constexpr uint64_t spare_bytes = 64 << 10;
 
-// `counted`: mem or a point probe.
+// `counted`: mem or a point probe. `counted_bytes`: Plan::counted_bytes.
 // Warps are counted on whatever SM they run.
 Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn,
-                            instrument::ProbeKind counted = instrument::ProbeKind::mem, const LeftOut& left_out = {});
+                            instrument::ProbeKind counted = instrument::ProbeKind::mem, const LeftOut& left_out = {},
+                            const std::vector<uint32_t>& counted_bytes = {});
 // Without the blocks that poll (Splicer::polling()), whose executions differ each time. Lanes that leave such a loop one by one may
 // come to blocks behind it in other groups each time: where these are the only ones that differ, warps have room for a record of each lane
 // there. Not stable: something else differs as well.

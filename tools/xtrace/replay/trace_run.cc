@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "trace/invariants.h"
 #include "trace/plain_slots.h"
@@ -58,11 +59,30 @@ uint32_t short_index_bits(const LaunchContext& c, const Counts& counts) {
 struct Stored {
   std::vector<uint32_t> bytes;
   bool without_entry = false;   // one record less for each warp: the entry block's stands in the head
+  // Where `bytes` were counted record by record: what each block's takes, and the bytes that do if one of them turns out otherwise.
+  std::vector<uint32_t> by_block{}, at_most{};
+  bool holds(const wire::AddressMap& map) const {
+    for (size_t b = 0; b < by_block.size(); ++b)
+      if (map.blocks[b].record_bytes > by_block[b] && !(b == 0 && map.layout.entry_in_head)) return false;
+    return true;
+  }
 };
+
+// Exactly, by one more count: where a warp's blocks leave records of unlike lengths. Nothing where that can not be told.
+Result<std::optional<std::vector<uint32_t>>> count_records(LaunchContext& c, const Drawn& drawn, const Counts& counts,
+                                                           const std::vector<uint32_t>& by_block) {
+  XT_TRY(const Counts again, count_launch(c, drawn, instrument::ProbeKind::mem, counts.left_out, by_block));
+  uint64_t by_blocks = 0, by_warps = 0;
+  for (uint32_t b = 0; b < by_block.size(); ++b)
+    if (!counts.left_out.has(b)) by_blocks += counts.blocks[b].warps * by_block[b];
+  for (uint32_t n : again.mem_bytes) by_warps += n;
+  if (!again.stable || by_blocks != by_warps) return std::nullopt;
+  return again.mem_bytes;
+}
 
 // `counted`: bytes of records in chunks. What a record takes depends on the registers that are free where it is made, and on
 // the records around it: on what the splicer makes of it, at any address.
-Result<Stored> stored_bytes(const LaunchContext& c, const instrument::Plan& plan, instrument::RecordForm form,
+Result<Stored> stored_bytes(LaunchContext& c, const Drawn& drawn, const instrument::Plan& plan, instrument::RecordForm form,
                             const Counts& counts, const std::vector<uint32_t>& counted, bool entry_in_head) {
   if (!counts.stable || (plan.probe != instrument::ProbeKind::inst && !form.short_records)) return Stored{counted};
   const std::vector<uint32_t> empty(counted.size(), 0);
@@ -72,16 +92,28 @@ Result<Stored> stored_bytes(const LaunchContext& c, const instrument::Plan& plan
   Stored stored;
   stored.without_entry = entry_in_head && trial.map.layout.entry_in_head;
   double most = 0;   // of a record in a chunk
+  uint64_t exact = 0, bound = 0;
+  std::vector<uint32_t> by_block(trial.map.blocks.size());
   for (uint32_t b = 0; b < trial.map.blocks.size(); ++b) {
     const wire::Block& block = trial.map.blocks[b];
     const uint32_t chunked = c.splicer.record_bytes(plan.probe, b);
+    by_block[b] = stored.without_entry && b == 0 ? 0 : block.record_bytes;
     if (counts.blocks[b].warps == 0 || chunked == 0) continue;
     const double record = static_cast<double>(block.record_bytes) / static_cast<double>(1 + block.chain.size());
     most = std::max(most, record / chunked);
+    exact += counts.left_out.has(b) ? 0 : counts.blocks[b].warps * by_block[b];
   }
   const uint32_t entry = stored.without_entry ? c.splicer.record_bytes(plan.probe, 0) : 0;
   for (uint32_t b : counted)
-    stored.bytes.push_back(static_cast<uint32_t>(std::min(std::ceil((b - std::min(b, entry)) * most), static_cast<double>(~0u))));
+    bound += stored.bytes.emplace_back(static_cast<uint32_t>(std::min(std::ceil((b - std::min(b, entry)) * most), static_cast<double>(~0u))));
+  // Slots that are longer than what is written keep its sectors apart, and the memory behind the L2 takes each of them by itself.
+  if (counts.is_exact() && exact < bound - bound / 8) {
+    XT_TRY(auto counted_again, count_records(c, drawn, counts, by_block));
+    if (counted_again) {
+      stored.at_most = std::exchange(stored.bytes, std::move(*counted_again));
+      stored.by_block = std::move(by_block);
+    }
+  }
   return stored;
 }
 
@@ -213,14 +245,19 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   instrument::RecordForm form{index_bits, index_bits != 0 && probe == instrument::ProbeKind::block};
   if (!counts.left_out.unrecorded.empty()) form.spare_bytes = spare_bytes;
   for (const bool entry_in_head : {true, false}) {
-    run->buffer.reset();
-    XT_TRY(Stored stored, stored_bytes(c, plan, form, counts, bytes, entry_in_head));
-    // Of sparse sites a warp may have met none, and still has its head.
-    for (uint32_t w = 0; w < c.warps; ++w)
-      if (drawn.has(w, c.warps_per_cta)) stored.bytes[w] = std::max(1u, stored.bytes[w]);
-    if (!counts.stable) stored.bytes = room_for_more(std::move(stored.bytes), c.splicer.largest_record(probe));
-    XT_TRY(run->buffer, TraceBuffer::create(c.backend, stored.bytes, c.splicer.largest_record(probe), !counts.stable, form));
-    XT_TRY(run->spliced, c.splicer.splice(plan, run->buffer->layout()));
+    XT_TRY(Stored stored, stored_bytes(c, drawn, plan, form, counts, bytes, entry_in_head));
+    for (;;) {
+      // Of sparse sites a warp may have met none, and still has its head.
+      for (uint32_t w = 0; w < c.warps; ++w)
+        if (drawn.has(w, c.warps_per_cta)) stored.bytes[w] = std::max(1u, stored.bytes[w]);
+      if (!counts.stable) stored.bytes = room_for_more(std::move(stored.bytes), c.splicer.largest_record(probe));
+      run->buffer.reset();
+      XT_TRY(run->buffer, TraceBuffer::create(c.backend, stored.bytes, c.splicer.largest_record(probe), !counts.stable, form));
+      XT_TRY(run->spliced, c.splicer.splice(plan, run->buffer->layout()));
+      if (stored.holds(run->spliced.map)) break;
+      stored.bytes = std::exchange(stored.at_most, {});
+      stored.by_block.clear();
+    }
     if (!stored.without_entry || run->spliced.map.layout.entry_in_head) break;   // else its record needs room after all
   }
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
