@@ -142,6 +142,9 @@ TEST_P(LateSplice, AWaitThatIsGoneIsSeen) {
       }
     }
   }
+  RecordProperty("results", static_cast<int>(results));
+  RecordProperty("stores", static_cast<int>(stores));
+  RecordProperty("stores_seen", static_cast<int>(stores_seen));
   EXPECT_GT(results, 0u);
   EXPECT_EQ(results_seen, results);
   EXPECT_GT(stores_seen * 3, stores) << "a third of " << stores;
