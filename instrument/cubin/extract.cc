@@ -27,6 +27,12 @@ bool is_debug(std::string_view name) {
 bool is_mercury(std::string_view name) {
   return name.starts_with(".nv.merc.") || name.starts_with(".nv.capmerc");
 }
+bool names_text_of_its_function(std::string_view name, std::string_view text) {
+  if (!text.starts_with(text_prefix)) return false;
+  const std::string_view function = text.substr(text_prefix.size() - 1);   // with the dot
+  return name.size() > function.size() && name.ends_with(function);
+}
+
 bool is_relocation(const Section& s) { return s.type == SHT_REL || s.type == SHT_RELA; }
 
 // EIATTR records whose payload begins with a symbol, and the one that is a list of symbols. [sass.md 4.3]
@@ -257,6 +263,9 @@ class Extractor {
         return unsupported("sh_info of {} names a symbol that is not part of it", s.name);
       return (s.info & ~symbol_in_text_info) | n->second;
     }
+    // .nv.info.k, .nv.constant0.k and .nv.shared.k name .text.k, flagged or not [cuBLAS, cuDNN and cuFFT of CUDA 13.0, ELF headers of
+    // version 118 to 124: not].
+    if (s.info < image_.sections().size() && names_text_of_its_function(s.name, section(s.info).name)) return mapped_section(s.info, s.name);
     return unsupported("sh_info {:#x} of {}: its meaning is not known", s.info, s.name);
   }
 

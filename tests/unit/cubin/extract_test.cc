@@ -95,6 +95,35 @@ TEST(Extract, DebugSectionsAndProgramHeadersGo) {
   EXPECT_EQ(*read_at<uint16_t>(out->cubin, 56, "e_phnum"), 0);
 }
 
+// As in the libraries of CUDA 13.0 that were built by older linkers: sh_info names the text, and no flag says so.
+TEST(Extract, TheTextOfAFunctionIsNamedWithoutAFlag) {
+  Bytes bytes = fixture("sm_90/plain");
+  const Image image = parsed(bytes);
+  const auto header = *read_at<Elf64_Ehdr>(bytes, 0, "ELF header");
+  size_t unflagged = 0;
+  for (size_t i = 0; i < image.sections().size(); ++i) {
+    const uint64_t at = header.e_shoff + i * sizeof(Elf64_Shdr);
+    auto s = *read_at<Elf64_Shdr>(bytes, at, "section header");
+    const std::string& name = image.sections()[i].name;
+    if ((s.sh_flags & SHF_INFO_LINK) == 0 || !(name.starts_with(".nv.info.") || name.starts_with(".nv.constant") || name.starts_with(".nv.shared.")))
+      continue;
+    s.sh_flags &= ~static_cast<uint64_t>(SHF_INFO_LINK);
+    write_at(std::span(bytes), at, s);
+    ++unflagged;
+  }
+  ASSERT_GE(unflagged, 2u);
+  const auto out = extract_function(bytes, "scale");
+  ASSERT_TRUE(out) << out.error().to_string();
+  const Image small = parsed(out->cubin);
+  size_t named = 0;
+  for (const Section& s : small.sections()) {
+    if (s.name != ".nv.info.scale" && s.name != ".nv.constant0.scale") continue;
+    EXPECT_EQ(small.sections().at(s.info).name, ".text.scale");
+    ++named;
+  }
+  EXPECT_EQ(named, 2u);
+}
+
 TEST(Extract, UnknownFunctionIsNamed) {
   const auto out = extract_function(fixture("sm_90/plain"), "nobody");
   ASSERT_FALSE(out);
