@@ -77,6 +77,9 @@ struct Plan {
   // `inst` in plain slots: at most so many stall cycles between two clocks of a block, and what clocks.h says; 0: a clock at every
   // instruction. With places or sparse sites every one of these has a clock.
   uint32_t clock_gap = 0;
+  // `count`, of a kernel that leaves few uniform registers (Splicer::one_sum_a_replay()): which sum the warp's header has in `bytes`.
+  enum class Sum : uint8_t { block, inst, counted };
+  Sum sum = Sum::block;
   bool twice = false;                  // of stretches: what begins and what ends them stands there twice, and takes time twice
   bool last_apart = false;             // `count`: the last warp of each CTA in counters of its own, behind those of the others
   // `count`: what an execution of each block adds to the third sum of a warp's header, in place of the bytes of `counted`; empty: those.
@@ -126,6 +129,9 @@ class Splicer {
   std::vector<bool> waiting() const;
   bool waits() const;                           // some block does
   std::vector<bool> polling() const;            // by block: it lies in one that does nothing but ask again
+  // Whether the counting replay adds up one of its three sums a replay, as the kernel leaves few uniform registers; no slot of such
+  // a kernel wraps.
+  bool one_sum_a_replay() const;
   bool sums_floats() const;                     // a reachable instruction does (sass/access.h)
   std::string text(OrigPc pc) const;            // SASS
   // Reachable instructions that touch memory and that `mem` leaves out, and why.

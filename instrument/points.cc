@@ -53,6 +53,8 @@ void put_turn(Sequence& seq, const UniformPlan& ur, enc::Ureg counter, uint32_t 
 Result<std::vector<enc::Ureg>> take_counters(ProbeContext& c, const std::vector<PointPlan>& points) {
   std::vector<enc::Ureg> counters;
   if (c.scope.sites.nth == 1) return counters;
+  if (c.scratch.uniform().few)
+    return unsupported("every nth execution: kernel {} leaves no uniform register to count in", c.code.kernel);
   uint32_t present = 0;
   for (const PointPlan& p : points) {
     present += p.present;
@@ -353,6 +355,7 @@ Result<std::vector<PointPlan>> find_points(ProbeKind probe, const PointContext& 
 
 Status count_points(ProbeContext& c, const std::vector<PointPlan>& points) {
   const UniformPlan& ur = c.scratch.uniform();
+  const enc::Ureg sum = ur.few ? ur.cursor : ur.base;
   XT_TRY(const std::vector<enc::Ureg> counters, take_counters(c, points));
   for (size_t k = 0; k < points.size(); ++k) {
     const PointPlan& p = points[k];
@@ -360,8 +363,8 @@ Status count_points(ProbeContext& c, const std::vector<PointPlan>& points) {
     Sequence& seq = p.point.after ? c.out.after[p.at] : c.out.before[p.at];
     if (!counters.empty()) put_turn(seq, ur, counters[k], c.scope.sites.nth);
     put(seq,
-        counters.empty() ? enc::uiadd3_imm(ur.base, ur.base, p.point.record_bytes)
-                         : enc::uimad_imm(ur.base, ur.temp, p.point.record_bytes, ur.base),
+        counters.empty() ? enc::uiadd3_imm(sum, sum, p.point.record_bytes)
+                         : enc::uimad_imm(sum, ur.temp, p.point.record_bytes, sum),
         {.stall = vector_to_vector});
   }
   return {};

@@ -147,9 +147,9 @@ class Classic {
       put(seq_, enc::umov_imm(ur_.address, static_cast<uint32_t>(layout_.counters)));
       put(seq_, enc::umov_imm(high_half(ur_.address), static_cast<uint32_t>(layout_.counters >> 32)));
     }
-    put(seq_, enc::umov_imm(ur_.cursor, 0));
-    put(seq_, enc::umov_imm(ur_.base, 0));
-    put(seq_, enc::umov_imm(ur_.mask, 0), after(r2ur_to_use));
+    put(seq_, enc::umov_imm(ur_.base, 0));   // of few: URZ, likewise the mask
+    put(seq_, enc::umov_imm(ur_.mask, 0));
+    put(seq_, enc::umov_imm(ur_.cursor, 0), after(r2ur_to_use));
     store_header();
   }
 

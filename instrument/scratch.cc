@@ -25,9 +25,16 @@ Result<UniformPlan> plan_uniform(const Code& code, const Liveness& liveness) {
     if (low) singles.push_back(static_cast<uint8_t>(r - 1));
   }
   if (pairs.size() < 2 || singles.size() < 4) {
+    const auto in_pair = [&](uint32_t r) { return std::any_of(pairs.begin(), pairs.end(), [r](uint8_t p) { return r == p || r == p + 1u; }); };
     size_t untouched = 0;
-    for (uint32_t r = 0; r < 63; ++r) untouched += free.test(r);
-    return with_hint(unsupported("kernel {} leaves {} of 63 uniform registers untouched: probes need two aligned pairs and four more",
+    std::optional<uint8_t> single;
+    for (uint32_t r = 0; r < 63; ++r) {
+      untouched += free.test(r);
+      if (free.test(r) && !in_pair(r)) single = static_cast<uint8_t>(r);
+    }
+    if (pairs.size() == 2 && single)
+      return UniformPlan{{pairs[0]}, {pairs[1]}, {*single}, sass::enc::URZ, sass::enc::URZ, sass::enc::URZ, true};
+    return with_hint(unsupported("kernel {} leaves {} of 63 uniform registers untouched: probes need two aligned pairs and one more",
                                  code.kernel, untouched),
                      "no probe fits; the clean kernel can be replayed (--probes=none)");
   }

@@ -30,6 +30,9 @@ struct UniformPlan {
   sass::enc::Ureg mask;        // slot size - 1; `count`: inst bytes
   sass::enc::Ureg base;        // low word of the slot's address; `count`: mem bytes
   sass::enc::Ureg temp;
+  // Two pairs and one are all that the kernel leaves (PyTorch's reductions, kernels of cuDNN): mask, base and temp are URZ. Enough
+  // for records in plain slots; `count` then adds one of its sums up (Plan::sum), and no slot wraps.
+  bool few = false;
 };
 constexpr sass::enc::Ureg high_half(sass::enc::Ureg pair) { return {static_cast<uint8_t>(pair.index + 1)}; }
 

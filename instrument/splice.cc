@@ -344,6 +344,11 @@ uint32_t Splicer::index_bits() const {
   return static_cast<uint32_t>(std::bit_width(impl_->blocks.blocks.size()));
 }
 
+bool Splicer::one_sum_a_replay() const {
+  const auto scratch = Scratch::plan(impl_->code, impl_->info, impl_->blocks, impl_->liveness, impl_->shape, {});
+  return scratch && scratch->uniform().few;
+}
+
 bool Splicer::sums_floats() const {
   const Code& code = impl_->code;
   for (InstIndex i = 0; i < code.insts.size(); ++i)
@@ -488,6 +493,10 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   }
   const sass::RegSet unsettled = plan.samples() ? unsettled_registers(code, repeatable_entry(code, blocks)) : sass::RegSet{};
   XT_TRY(Scratch scratch, Scratch::plan(code, info, blocks, liveness, shape, unsettled));
+  if (scratch.uniform().few && layout.wraps && plan.probe != ProbeKind::count)
+    return with_hint(unsupported("kernel {} takes another path in each replay, and leaves fewer uniform registers untouched than such records need: "
+                                 "two aligned pairs and four more", info.name),
+                     "the clean kernel can be replayed (--probes=none), and count counts it");
   Insertions insertions(code.insts.size());
   std::optional<HeldHead> held_head;
   LaneRegisters lanes;

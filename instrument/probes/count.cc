@@ -77,21 +77,28 @@ Status insert_count(ProbeContext& c) {
     XT_TRY(const Place place, find_place(c, block));
     const auto counter = static_cast<int32_t>(b * sizeof(wire::BlockCount));
     Sequence& seq = c.out.before[place.at];
-    if (!c.unrecorded(b)) {
+    const uint32_t counted = !c.plan.counted_bytes.empty()        ? c.plan.counted_bytes[b]
+                             : c.plan.counted == ProbeKind::mem ? mem_record_bytes(c.code, block, c.scope)
+                                                                : 0;
+    if (ur.few && !c.unrecorded(b)) {
+      const uint32_t bytes = c.plan.sum == Plan::Sum::block  ? block_record_bytes(c.code, block, c.scope)
+                             : c.plan.sum == Plan::Sum::inst ? inst_record_bytes(c.code, block, c.scope)
+                                                             : counted;
+      if (bytes != 0) put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, bytes));
+    } else if (!c.unrecorded(b)) {
       put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(c.code, block, c.scope)));
       put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(c.code, block, c.scope)));
-      const uint32_t bytes = !c.plan.counted_bytes.empty()         ? c.plan.counted_bytes[b]
-                             : c.plan.counted == ProbeKind::mem ? mem_record_bytes(c.code, block, c.scope) : 0;
-      if (bytes != 0)
-        put(seq, enc::uiadd3_imm(ur.base, ur.base, bytes));
+      if (counted != 0) put(seq, enc::uiadd3_imm(ur.base, ur.base, counted));
     }
     c.map.blocks[b].narrow_count = place.holder.shape == Holder::Shape::single;
+    if (c.map.blocks[b].narrow_count && ur.few)
+      return unsupported("block {} leaves one register to count in, and the kernel no uniform register beside it", b);
     if (c.map.blocks[b].narrow_count)
       count_by_single(seq, place.holder, ur.address, ur.temp, counter);
     else
       count_by_pair(seq, place.holder, ur.address, counter);
   }
-  if (c.plan.counted != ProbeKind::mem && c.plan.counted_bytes.empty()) {
+  if (c.plan.counted != ProbeKind::mem && c.plan.counted_bytes.empty() && (!ur.few || c.plan.sum == Plan::Sum::counted)) {
     XT_TRY(const std::vector<PointPlan> points, find_points(c.plan.counted, {c.code, c.blocks, c.liveness, c.scope}));
     XT_TRY_STATUS(count_points(c, points));
   }

@@ -411,7 +411,8 @@ class FullWords {
 
 std::vector<enc::Ureg> uniform_on_the_way(const ProbeContext& c) {
   const UniformPlan& ur = c.scratch.uniform();
-  std::vector<enc::Ureg> all{ur.header, high_half(ur.header), ur.cursor, ur.mask, ur.base, ur.temp};
+  std::vector<enc::Ureg> all{ur.header, high_half(ur.header), ur.cursor};
+  if (!ur.few) all.insert(all.end(), {ur.mask, ur.base, ur.temp});
   all.insert(all.end(), c.scratch.spare_uniform().begin(), c.scratch.spare_uniform().end());
   return all;
 }

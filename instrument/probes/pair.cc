@@ -262,6 +262,7 @@ std::vector<InstIndex> behind_block(const ProbeContext& c, uint32_t block, InstI
 
 Status insert_stretch(ProbeContext& c, uint32_t site, InstIndex i, wire::Site& info) {
   if (c.layout.wraps) return unsupported("stretches are measured in plain slots only");   // others use all uniform registers
+  if (c.scratch.uniform().few) return unsupported("stretches need more uniform registers than kernel {} leaves", c.code.kernel);
   const uint32_t number = c.blocks.block_of[i];
   const ProbeBlock& block = c.blocks.blocks[number];
   const bool kernel = c.plan.around == Around::kernel;

@@ -36,6 +36,9 @@ Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, const Drawn& dra
   // Which warps are on those SMs differs between replays: each of them is held against its own counted bytes, and these against the
   // counters of blocks.
   const bool by_sm = !drawn.select.sms.empty();
+  if (by_sm && c.splicer.one_sum_a_replay())
+    return with_hint(unsupported("the kernel leaves few uniform registers: not all that a warp is held against can be counted in one replay"),
+                     "count all of them, or sample CTAs");
   if (by_sm && (!counts.stable || c.splicer.waits()))
     return with_hint(unsupported("warps take other paths in each replay: counts of those that run on some SMs can not be compared"),
                      "count all of them, or sample CTAs");

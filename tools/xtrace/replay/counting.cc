@@ -115,8 +115,10 @@ Result<Counts> count_without_polls(LaunchContext& c, const Drawn& drawn, const s
   }
 }
 
-Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::ProbeKind counted_for, const LeftOut& left_out,
-                            const std::vector<uint32_t>& counted_bytes) {
+namespace {
+
+Result<Counts> count_sums(LaunchContext& c, const Drawn& drawn, instrument::ProbeKind counted_for, const LeftOut& left_out,
+                          const std::vector<uint32_t>& counted_bytes, instrument::Plan::Sum sum) {
   const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
   const auto last_lanes = static_cast<uint32_t>((c.launch.record.block.count() - 1) % 32 + 1);
   const bool apart = last_lanes != 32;
@@ -130,6 +132,7 @@ Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::Pr
   count.select = {drawn.select.ctas, drawn.select.warps, {}};
   count.unrecorded = excluded;
   count.last_apart = apart;
+  count.sum = sum;
   XT_TRY(const instrument::Spliced spliced, c.splicer.splice(count, plan.layout));
   auto counted = with_module(c.backend, spliced.cubin, [&](replay::ModuleHandle module) -> Result<Counts> {
     Counts counts;
@@ -176,12 +179,36 @@ Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::Pr
     return counts;
   });
   XT_TRY_STATUS(c.backend.release(buffer));
-  if (counted) {
-    XT_TRY_STATUS(check_bytes(c, *counted, instrument::ProbeKind::block, counted->block_bytes));
-    XT_TRY_STATUS(check_bytes(c, *counted, instrument::ProbeKind::inst, counted->inst_bytes));
-    XT_TRY_STATUS(check_narrow(spliced.map, *counted));
-  }
+  if (counted) XT_TRY_STATUS(check_narrow(spliced.map, *counted));
   return counted;
+}
+
+// One sum after the other, where the kernel leaves few uniform registers.
+Result<Counts> count_one_by_one(LaunchContext& c, const Drawn& drawn, instrument::ProbeKind counted_for, const LeftOut& left_out,
+                                const std::vector<uint32_t>& counted_bytes) {
+  using Sum = instrument::Plan::Sum;
+  XT_TRY(Counts counts, count_sums(c, drawn, counted_for, left_out, counted_bytes, Sum::block));
+  const std::pair<Sum, std::vector<uint32_t>*> others[] = {{Sum::inst, &counts.inst_bytes}, {Sum::counted, &counts.mem_bytes}};
+  for (const auto& [sum, bytes] : others) {
+    XT_TRY(Counts other, count_sums(c, drawn, counted_for, left_out, counted_bytes, sum));
+    *bytes = std::move(other.block_bytes);
+    counts.stable &= other.stable;
+    for (size_t b = 0; b < counts.blocks.size(); ++b) counts.stable &= same_path(left_out, b, counts.blocks[b], other.blocks[b]);
+    for (size_t b = 0; b < counts.last.size(); ++b) counts.stable &= same_path(left_out, b, counts.last[b], other.last[b]);
+  }
+  return counts;
+}
+
+}  // namespace
+
+Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::ProbeKind counted_for, const LeftOut& left_out,
+                            const std::vector<uint32_t>& counted_bytes) {
+  XT_TRY(Counts counts, c.splicer.one_sum_a_replay()
+                            ? count_one_by_one(c, drawn, counted_for, left_out, counted_bytes)
+                            : count_sums(c, drawn, counted_for, left_out, counted_bytes, instrument::Plan::Sum::block));
+  XT_TRY_STATUS(check_bytes(c, counts, instrument::ProbeKind::block, counts.block_bytes));
+  XT_TRY_STATUS(check_bytes(c, counts, instrument::ProbeKind::inst, counts.inst_bytes));
+  return counts;
 }
 
 std::optional<std::string> path_difference(const LaunchContext& c, const Counts& counts) {
