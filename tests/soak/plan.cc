@@ -104,6 +104,16 @@ class Run {
   }
   bool leaves_out(uint32_t block) const { return !left_out_.empty() && left_out_[block]; }
 
+  // It is known that no warp of the sample missed one of the lanes that it was launched with.
+  bool all_launched(uint32_t block) const {
+    bool all = r_.last_lanes() != 32;
+    for (uint32_t w = 0; w < r_.warps() && all; ++w) {
+      if (!sampled(w)) continue;
+      const auto e = r_.at(w, block, s_.blocks()[block].first_pc);
+      all = e && e->least == e->most && e->lanes == e->most * ((w + 1) % s_.warps_per_cta() == 0 ? r_.last_lanes() : 32);
+    }
+    return all;
+  }
   Counts as_logged() const {
     Counts counts;
     counts.bytes.resize(r_.warps());
@@ -192,9 +202,9 @@ class Run {
     if (brief) {
       form.index_bits = s_.index_bits();
       form.short_records = p_.probe == ProbeKind::block;
-      for (const wire::BlockCount& b : counts.blocks) {
-        p.full_blocks.push_back(b.lanes == 32 * b.warps);
-        p.executions.push_back(b.warps);
+      for (uint32_t b = 0; b < counts.blocks.size(); ++b) {
+        p.full_blocks.push_back(counts.blocks[b].lanes == 32 * counts.blocks[b].warps || all_launched(b));
+        p.executions.push_back(counts.blocks[b].warps);
       }
     }
     std::vector<uint32_t> bytes = counts.bytes;

@@ -41,6 +41,7 @@ class Recording {
   replay::Backend& backend() const { return machine_.backend(); }
   bool on_hardware() const { return machine_.gpu != nullptr; }
   uint32_t warps() const { return warps_; }
+  uint32_t last_lanes() const { return static_cast<uint32_t>((launch_.record.block.count() - 1) % 32 + 1); }   // of a CTA's last warp
   const Witness& witness() const { return *witness_; }
   // Warps of it wait for others: how often they go round differs each time on hardware, and in which groups their lanes come out.
   bool waits() const { return on_hardware() && waits_; }
