@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "instrument/clocks.h"
+#include "instrument/rounds.h"
 
 namespace xtrace::instrument {
 namespace {
@@ -54,18 +55,24 @@ bool lanes_meet_behind(const Code& code, const ProbeBlock& block) {
   return last.flow == sass::Flow::next && last.may_switch_path;
 }
 
+bool takes_fixed_time_in(const Code& code, const ProbeBlock& block, bool bsync_falls_through) {
+  bool fixed = true;
+  for (InstIndex i = block.first; i <= block.last(); ++i) fixed = fixed && takes_fixed_time(code.insts[i], bsync_falls_through);
+  return fixed;
+}
+
 bool is_full(const std::vector<bool>& full, uint32_t b) { return b < full.size() && full[b]; }
 
 class ImpliedChooser {
  public:
   ImpliedChooser(const Code& code, const Blocks& blocks, const std::vector<bool>& full, const std::vector<unsigned>& queued)
-      : blocks_(blocks), nodes_(blocks.blocks.size()), bsync_falls_through_(falls_through_bsync(code)) {
+      : blocks_(blocks), nodes_(blocks.blocks.size()) {
+    const bool bsync_falls_through = falls_through_bsync(code);
     for (uint32_t b = 0; b < nodes_.size(); ++b) {
       const ProbeBlock& block = blocks.blocks[b];
       Node& n = nodes_[b];
-      n.fixed = true;
+      n.fixed = takes_fixed_time_in(code, block, bsync_falls_through);
       for (InstIndex i = block.first; i <= block.last(); ++i) {
-        n.fixed = n.fixed && takes_fixed_time(code.insts[i], bsync_falls_through_);
         n.cycles += sass::get_control(code.insts[i].raw).stall;
         n.queued += pace_of(code.insts[i]) == Pace::queued;
       }
@@ -81,20 +88,24 @@ class ImpliedChooser {
   // Whether what is left tells of block s, too; then it has no record from now on.
   bool imply(uint32_t s) {
     Node& n = nodes_[s];
-    if (!n.fixed || n.predecessors.empty()) return false;
-    for (uint32_t p : n.predecessors)
+    if (!n.fixed || n.keeps_record || n.predecessors.empty()) return false;
+    for (uint32_t p : n.predecessors) {
       if (nodes_[p].meets && !n.full) return false;
-    n.implied = true;
-    std::vector<uint32_t> seen{s};   // s, and what leads to it without a record; their records
-    for (size_t k = 0; k < seen.size() && n.implied; ++k) {
-      if (!nodes_[seen[k]].implied) {
-        n.implied = tells_all(seen[k]);
-        continue;
-      }
-      for (uint32_t p : nodes_[seen[k]].predecessors)
-        if (!contains(seen, p)) seen.push_back(p);
+      n.gathered |= nodes_[p].meets;
     }
-    return n.implied;
+    return try_to_imply(s);
+  }
+
+  // The same, where lanes count the rounds of this loop and the block behind it records how many they did. All of them must have come
+  // there together.
+  bool imply_loop(uint32_t s, uint32_t behind) {
+    Node& n = nodes_[s];
+    if (n.keeps_record || nodes_[behind].implied) return false;
+    for (uint32_t p : n.predecessors)
+      if (nodes_[p].meets) return false;
+    n.loop = true;
+    if (!try_to_imply(s)) return n.loop = false;
+    return nodes_[behind].keeps_record = true;
   }
 
   std::vector<bool> implied() const {
@@ -114,10 +125,29 @@ class ImpliedChooser {
     bool meets = false;      // lanes that came one after another may leave it together
     bool full = false;       // no counted execution missed a lane
     bool implied = false;
+    bool gathered = false;   // if it is implied: lanes come together in front of it
+    bool loop = false;       // its rounds are counted
+    bool keeps_record = false;   // which has a count
   };
 
+  bool try_to_imply(uint32_t s) {
+    Node& n = nodes_[s];
+    n.implied = true;
+    std::vector<uint32_t> seen{s};   // s, and what leads to it without a record; their records
+    for (size_t k = 0; k < seen.size() && n.implied; ++k) {
+      if (!nodes_[seen[k]].implied) {
+        n.implied = tells_all(seen[k]);
+        continue;
+      }
+      for (uint32_t p : nodes_[seen[k]].predecessors)
+        if (!contains(seen, p)) seen.push_back(p);
+    }
+    return n.implied;
+  }
+
   // From this record one way leads to each block behind it, up to and with the next records, and one to the end of a lane. Where it
-  // returns, decoders know where to.
+  // returns, decoders know where to, but do not look for loops. To the block behind a loop one may lead through a loop, and one past all of
+  // them: the count tells which.
   bool tells_all(uint32_t record) const {
     const std::vector<uint32_t>& successors = blocks_.successors[record];
     if (!blocks_.returns[record]) return tells_all(record, successors);
@@ -127,21 +157,27 @@ class ImpliedChooser {
     struct Stretch {
       uint32_t block;
       unsigned cycles, queued;   // behind the record
+      bool gathered;             // lanes came together since
     };
-    std::vector<Stretch> open{{record, 0, nodes_[record].queued_behind}};
-    std::vector<uint32_t> reached;
+    std::vector<Stretch> open{{record, 0, nodes_[record].queued_behind, false}};
+    std::vector<uint32_t> reached, reached_by_loop;
     uint32_t ends = 0, between = 0;
     while (!open.empty()) {
       const Stretch at = open.back();
       open.pop_back();
       if (nodes_[at.block].ends && ++ends > 1) return false;
+      const bool by_loop = nodes_[at.block].loop;
       for (uint32_t s : at.block == record ? first : blocks_.successors[at.block]) {
-        if (contains(reached, s)) return false;
-        reached.push_back(s);
+        if (by_loop && s == at.block) continue;   // another round
+        std::vector<uint32_t>& known = by_loop ? reached_by_loop : reached;
+        if (contains(known, s)) return false;
+        known.push_back(s);
         if (!nodes_[s].implied) continue;
-        const unsigned cycles = at.cycles + nodes_[s].cycles, queued = at.queued + nodes_[s].queued;
-        if (++between > most_blocks || cycles > most_cycles || queued > most_queued) return false;
-        open.push_back({s, cycles, queued});
+        const bool gathered = at.gathered || nodes_[s].gathered;
+        if (++between > most_blocks || (nodes_[s].loop && (gathered || blocks_.returns[record]))) return false;
+        const unsigned cycles = nodes_[s].loop ? at.cycles : at.cycles + nodes_[s].cycles, queued = at.queued + nodes_[s].queued;
+        if (cycles > most_cycles || queued > most_queued) return false;
+        open.push_back({s, cycles, queued, gathered});
       }
     }
     return true;
@@ -149,20 +185,23 @@ class ImpliedChooser {
 
   const Blocks& blocks_;
   std::vector<Node> nodes_;
-  const bool bsync_falls_through_;
 };
 
 }  // namespace
 
+bool takes_fixed_time(const Code& code, const ProbeBlock& block) { return takes_fixed_time_in(code, block, falls_through_bsync(code)); }
+
 std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& recorded,
                                  const std::vector<uint64_t>& executions, const std::vector<bool>& full,
-                                 const std::vector<unsigned>& queued) {
+                                 const std::vector<unsigned>& queued, const std::vector<bool>& loops) {
   const auto n = static_cast<uint32_t>(blocks.blocks.size());
   std::vector<uint32_t> order(n - 1);
   std::iota(order.begin(), order.end(), 1u);
   if (executions.size() == n)
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return executions[a] > executions[b]; });
   ImpliedChooser chooser(code, blocks, full, queued);
+  for (uint32_t s : order)
+    if (s < loops.size() && loops[s] && !recorded[s]) chooser.imply_loop(s, behind_loop(blocks, s));
   for (uint32_t s : order)
     if (!recorded[s]) chooser.imply(s);
   return chooser.implied();

@@ -16,9 +16,10 @@ constexpr BitRange place_field = bits(63, 40);
 
 // A store with a uniform base and an offset in a register hands over four words, one for each eight lanes; if it is a column (`mem`) a
 // word of its own for every lane. All others store the same words in all lanes.
-ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, bool column) {
+enum class Column : uint8_t { none, addresses, rounds };
+ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column) {
   constexpr BitRange lane_field = bits(31, 24);
-  constexpr uint64_t no_register = 255, line_bytes = 128, groups = 4;
+  constexpr uint64_t no_register = 255, line_bytes = 128, sector_bytes = 32, groups = 4;
   const sass::Effects fx = sass::effects(arch, w, 0);
   ProbeCost c;
   c.warp_cycles = sass::get_control(w).stall;
@@ -26,9 +27,12 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, bool column) {
   if (fx.kind == sass::MemKind::store) {
     const uint64_t registers = fx.access_bytes / sizeof(uint32_t);
     const bool by_lanes = sass::opcode13(w) == stg_uniform && get_bits(w, lane_field) != no_register;
-    c.store_cycles = by_lanes && column ? 1 : 1 + registers;
-    // Under a guard: of the lanes that differ from the first, mostly none.
-    c.stored_bytes = !by_lanes ? fx.access_bytes : !column ? groups * fx.access_bytes : fx.guarded ? 0 : line_bytes;
+    c.store_cycles = by_lanes && column != Column::none ? 1 : 1 + registers;
+    // Under a guard: of the lanes that differ from the first, mostly none. Few lanes leave a loop at once.
+    c.stored_bytes = !by_lanes                     ? fx.access_bytes
+                     : column == Column::none      ? groups * fx.access_bytes
+                     : column == Column::addresses ? fx.guarded ? 0 : line_bytes
+                                                   : sector_bytes;
   }
   return c;
 }
@@ -63,7 +67,9 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
   ProbeCost sum;
   const auto cost_at = [&](size_t word, uint32_t block) -> Result<ProbeCost> {
     XT_TRY(const auto w, read_at<sass::RawInst>(text, word * sass::inst_bytes, "word"));
-    return cost_of(*arch, w, columns.contains({block, static_cast<uint32_t>(get_bits(w, place_field))}));
+    const auto place = static_cast<uint32_t>(get_bits(w, place_field));
+    const bool rounds = block < spliced.map.blocks.size() && place != 0 && spliced.map.blocks[block].rounds_at == place;
+    return cost_of(*arch, w, rounds ? Column::rounds : columns.contains({block, place}) ? Column::addresses : Column::none);
   };
   const auto add = [&](size_t word, uint32_t block, uint64_t n) -> Status {
     XT_TRY(const ProbeCost c, cost_at(word, block));

@@ -504,8 +504,9 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   std::vector<sass::enc::Ureg> counters;
   bool chains_by_groups = false;
   std::vector<uint32_t> not_taken;
+  std::optional<sass::enc::Gpr> rounds;
   ProbeContext context{code, blocks, liveness, scope, plan, layout, scratch, insertions, held_head, lanes.offset, lanes.masks,
-                       counters, chains_by_groups, not_taken, out.map};
+                       counters, chains_by_groups, not_taken, rounds, out.map};
   for (uint32_t b = 0; b < plan.unrecorded.size(); ++b) out.map.blocks[b].unrecorded = plan.unrecorded[b] && plan.probe != ProbeKind::count;
   XT_TRY_STATUS(leave_to_other_parts(context));
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
@@ -553,6 +554,15 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
     out.claims.addresses = address_claims(code, blocks, scope);
   }
   out.claims.not_taken = std::move(not_taken);
+  if (rounds) {
+    out.claims.rounds = rounds->index;
+    if (lanes.offset) out.claims.lane_offset = lanes.offset->index;
+    for (const wire::Block& b : out.map.blocks) {
+      out.claims.loops.push_back(b.loop);
+      out.claims.rounds_at.push_back(b.rounds_at);
+      out.claims.rounds_alike.push_back(b.rounds_alike);
+    }
+  }
   out.claims.points = out.map.points;
   out.claims.nth = scope.sites.nth;
   XT_TRY_STATUS(check(cubin, out, info.name));

@@ -340,6 +340,8 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
   checker.metadata();
   check_addresses(v, claims, out);
   check_points(v, claims, out);
+  v.rounds = claims.rounds;
+  check_rounds(v, claims, find_blocks(v.old), out);
   check_hazards(v, out);
   return out;
 }

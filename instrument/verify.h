@@ -26,6 +26,9 @@
 //   value-recorded      point probes: every word of every record is what the map says it is, is stored once, at its place, by all
 //                       active lanes, at that point; the cursor moves by the record's size; of every nth execution, where that was
 //                       asked for, by a counter of its own
+//   rounds-counted      `block`: where the rounds of a loop of one block are counted instead of recorded, each lane's counter is 0 when it
+//                       comes to the loop, or another way to the block that lanes leave it for; it grows by one a round and nowhere
+//                       else; and that block's record holds it, of each lane or of any where they leave together, at the place that is claimed
 //   result-too-early    inserted code reads no result before its latency or scoreboard allows it; a wait one cycle behind what takes the
 //                       scoreboard does not see it
 //   control-word        legal stall, yield and reuse combinations; no reuse in front of an insertion
@@ -82,6 +85,10 @@ struct SpliceClaims {
   uint32_t nth = 1;                              // and how often: every so many executions
   std::vector<uint32_t> not_taken{};             // conditional branches that no counted execution took: what a chain of blocks has put
                                                  // together so far is lost where one is
+  std::optional<uint8_t> rounds{};               // register in which lanes count the rounds of loops
+  std::vector<bool> loops{};                     // by block: of these, each of one block
+  std::vector<uint32_t> rounds_at{};             // by block: byte in its record where the counts are; 0: it has none
+  std::vector<bool> rounds_alike{};              // by block: one word for all lanes
 };
 
 // An Error only when a cubin can not be read at all.

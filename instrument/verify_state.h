@@ -25,6 +25,7 @@ struct SpliceView {
   std::vector<bool> access_guard;                 // by word: has the guard of the access that it is for, as claimed and checked
   uint32_t prologue_first = 0, prologue_words = 0;   // as in SpliceClaims
   std::vector<bool> not_taken;                    // by old instruction: as claimed
+  std::optional<uint8_t> rounds;                  // register that counts rounds, as claimed: who sets it to 0 need not have read it
   uint32_t old_registers = 0, new_registers = 0;
   static constexpr uint32_t inserted = 0xffffffff;
 
@@ -49,6 +50,8 @@ bool are_numbers(const SpliceClaims& claims, const LaneBases& lanes, const LaneB
 void check_words(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, const LaneBases& lanes, Violations& out);
 // verify_points.cc: value-recorded. Adds to address_store.
 void check_points(SpliceView& v, const SpliceClaims& claims, Violations& out);
+// verify_rounds.cc: rounds-counted.
+void check_rounds(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_hazards.cc: store-overwritten, record-clobbered, result-too-early.
 void check_hazards(const SpliceView& v, Violations& out);
 

@@ -121,7 +121,7 @@ Result<CountComparison> compare_counts(const wire::AddressMap& map,
       continue;
     }
     ++result.compared_blocks;
-    const bool same_warps = counters[b].warps == traced[b].warps || map.blocks[b].implied;   // see wire::Block
+    const bool same_warps = counters[b].warps == traced[b].warps || (map.blocks[b].implied && !map.blocks[b].loop);   // see wire::Block
     if (same_warps && counters[b].lanes == traced[b].lanes) continue;
     ++result.different_blocks;
     result.equal = false;

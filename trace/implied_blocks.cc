@@ -15,7 +15,7 @@ bool is_step(const wire::Block& b) { return b.implied && !b.gathered; }
 void enter(const wire::AddressMap& map, uint32_t block, uint32_t step, Ways& ways) {
   if (block >= map.blocks.size()) return;
   if (!is_step(map.blocks[block])) {
-    ways.last_to.emplace(block, step);
+    ways.last_to.emplace(ImpliedBlocks::end_at(block, false), step);
     return;
   }
   XT_CHECK(std::none_of(ways.steps.begin(), ways.steps.end(), [&](const ImpliedBlocks::Step& known) { return known.block == block; }),
@@ -23,7 +23,9 @@ void enter(const wire::AddressMap& map, uint32_t block, uint32_t step, Ways& way
   ways.steps.push_back({block, step});
   const auto here = static_cast<uint32_t>(ways.steps.size() - 1);
   if (map.blocks[block].exits) ways.last_to.emplace(ImpliedBlocks::none, here);
-  for (uint32_t s : map.blocks[block].successors) enter(map, s, here, ways);
+  for (uint32_t s : map.blocks[block].successors)
+    if (!map.blocks[block].loop) enter(map, s, here, ways);
+    else if (s != block) ways.last_to.emplace(ImpliedBlocks::end_at(s, true), here);
 }
 
 }  // namespace
@@ -45,7 +47,7 @@ ImpliedBlocks::ImpliedBlocks(const wire::AddressMap& map) : ways_(map.blocks.siz
 
 void ImpliedBlocks::finish(const wire::AddressMap& map, Ways& ways) {
   for (const auto& [to, last] : ways.last_to)
-    if (to != none && map.blocks[to].gathered) ways.gathered.push_back(to);
+    if (to != none && map.blocks[to / 2].gathered) ways.gathered.push_back(to / 2);
   any_ |= !ways.steps.empty();
 }
 
@@ -54,10 +56,15 @@ const ImpliedBlocks::Ways& ImpliedBlocks::behind(uint32_t block, uint32_t return
   return found == returning_.end() ? ways_[block] : found->second;
 }
 
-bool ImpliedBlocks::leads(uint32_t block, uint32_t next) const {
+bool ImpliedBlocks::leads(uint32_t block, End next) const {
   const Ways& ways = ways_[block];
   return ways.last_to.contains(next) ||
          std::any_of(ways.gathered.begin(), ways.gathered.end(), [&](uint32_t g) { return g != block && leads(g, next); });
+}
+
+uint32_t ImpliedBlocks::loop_on_the_way(uint32_t block, uint32_t next) const {
+  const uint32_t step = ways_[block].to(end_at(next, true));
+  return step == none ? none : ways_[block].steps[step].block;
 }
 
 }  // namespace xtrace::trace

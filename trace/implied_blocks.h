@@ -1,6 +1,6 @@
 // The blocks without records that lanes may go through behind one with a record, and which of them lead where. A gathered block stands
 // among the blocks with records: it is where ways end and begin. Behind a block with a record that returns, ways are told by where it
-// returns to.
+// returns to. A loop whose rounds are counted is the last block on its way, which ends where lanes leave it.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,18 @@ namespace xtrace::trace {
 class ImpliedBlocks {
  public:
   static constexpr uint32_t none = ~0u;
+  // Where a way ends: a block with a record, by a counted loop or not; none: a lane has no more.
+  using End = uint32_t;
+  static End end_at(uint32_t block, bool by_loop) { return 2 * block + (by_loop ? 1 : 0); }
+
   struct Step {
     uint32_t block = none, before = none;   // before: the step that lanes come from; none: the recorded block
   };
   struct Ways {
     std::vector<Step> steps;   // each behind the one before it
-    std::map<uint32_t, uint32_t> last_to;   // by block where the way ends (none: a lane has no more): the last step on the way
-    std::vector<uint32_t> gathered;         // of these blocks
-    uint32_t to(uint32_t next) const {
+    std::map<End, uint32_t> last_to;   // by end: the last step on the way
+    std::vector<uint32_t> gathered;    // of the blocks where ways end
+    uint32_t to(End next) const {
       const auto found = last_to.find(next);
       return found == last_to.end() ? none : found->second;
     }
@@ -34,7 +38,9 @@ class ImpliedBlocks {
   bool returning() const { return any_ && !returning_.empty(); }
   const Ways& behind(uint32_t block, uint32_t returns_to = none) const;
   // From there lanes come to `next` without another record.
-  bool leads(uint32_t block, uint32_t next) const;
+  bool leads(uint32_t block, End next) const;
+  // The counted loop by which lanes come from there to `next`; none: no way leads through one.
+  uint32_t loop_on_the_way(uint32_t block, uint32_t next) const;
 
  private:
   void finish(const wire::AddressMap& map, Ways& ways);

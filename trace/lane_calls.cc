@@ -9,10 +9,10 @@ LaneCalls::LaneCalls(const wire::AddressMap& map, const ImpliedBlocks& implied) 
   target_.fill(ImpliedBlocks::none);
 }
 
-const LaneCalls::Targets& LaneCalls::next(uint32_t block, uint32_t mask) {
+const LaneCalls::Targets& LaneCalls::next(uint32_t block, uint32_t mask, uint32_t by_loop) {
   for (uint32_t left = mask; left != 0; left &= left - 1) {
     const auto lane = static_cast<size_t>(std::countr_zero(left));
-    if (at_[lane] != ImpliedBlocks::none) go(at_[lane], target_[lane], block, pending_[lane]);
+    if (at_[lane] != ImpliedBlocks::none) go(at_[lane], target_[lane], ImpliedBlocks::end_at(block, (by_loop >> lane & 1) != 0), pending_[lane]);
     at_[lane] = block;
     target_[lane] = through(block, pending_[lane]);
   }
@@ -31,9 +31,9 @@ uint32_t LaneCalls::through(uint32_t block, Pending& pending) const {
 }
 
 // From a record to the lane's next one, through blocks without records.
-void LaneCalls::go(uint32_t from, uint32_t target, uint32_t to, Pending& pending) const {
+void LaneCalls::go(uint32_t from, uint32_t target, ImpliedBlocks::End to, Pending& pending) const {
   const ImpliedBlocks::Ways& ways = implied_.behind(from, target);
-  const auto along = [&](uint32_t end) {
+  const auto along = [&](ImpliedBlocks::End end) {
     std::vector<uint32_t> steps;
     for (uint32_t s = ways.to(end); s != ImpliedBlocks::none; s = ways.steps[s].before) steps.push_back(ways.steps[s].block);
     for (; !steps.empty(); steps.pop_back()) through(steps.back(), pending);
@@ -41,7 +41,7 @@ void LaneCalls::go(uint32_t from, uint32_t target, uint32_t to, Pending& pending
   if (ways.last_to.contains(to)) return along(to);
   for (uint32_t g : ways.gathered) {
     if (g == from || !implied_.leads(g, to)) continue;
-    along(g);
+    along(ImpliedBlocks::end_at(g, false));
     through(g, pending);
     return go(g, ImpliedBlocks::none, to, pending);
   }

@@ -13,13 +13,13 @@ class LaneCalls {
  public:
   using Targets = std::array<uint32_t, 32>;   // by lane; ImpliedBlocks::none: not known
   LaneCalls(const wire::AddressMap& map, const ImpliedBlocks& implied);
-  // The next record: where its lanes go on, if its block returns.
-  const Targets& next(uint32_t block, uint32_t mask);
+  // The next record: where its lanes go on, if its block returns. `by_loop`: lanes that came to it from a counted loop.
+  const Targets& next(uint32_t block, uint32_t mask, uint32_t by_loop);
 
  private:
   using Pending = std::vector<uint32_t>;   // blocks behind calls
   uint32_t through(uint32_t block, Pending& pending) const;
-  void go(uint32_t from, uint32_t target, uint32_t to, Pending& pending) const;
+  void go(uint32_t from, uint32_t target, ImpliedBlocks::End to, Pending& pending) const;
 
   const wire::AddressMap& map_;
   const ImpliedBlocks& implied_;

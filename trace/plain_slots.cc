@@ -34,7 +34,9 @@ T value_at(ByteView bytes, uint64_t offset) {
 class Stream {
  public:
   Stream(const wire::AddressMap& map, const ImpliedBlocks& implied, uint32_t warp, ByteView slot, uint64_t start_clock)
-      : map_(map), implied_(implied), all_lanes_(map.layout.lanes_of(warp)), slot_(slot), clock_(start_clock), at_(map.layout.lead_bytes) {}
+      : map_(map), implied_(implied), all_lanes_(map.layout.lanes_of(warp)), slot_(slot), clock_(start_clock), at_(map.layout.lead_bytes) {
+    latest_.fill(nowhere);
+  }
 
   // Appends what the records stand for to `out` (if it is not null).
   void run(Bytes* out) {
@@ -66,7 +68,17 @@ class Stream {
     uint64_t clock, last;   // of its first instruction, and of its last one if that has one
     size_t clocks = 0;      // `inst`: where its clocks begin in clocks_
   };
-  using NextBlocks = std::array<uint32_t, 32>;   // by lane: the block at which its way ends
+  using NextEnds = std::array<ImpliedBlocks::End, 32>;   // by lane: where its way ends
+  // Lanes of an execution that came from a counted loop, to which they came together from an execution with a record.
+  using Origin = std::pair<size_t, uint32_t>;   // that one, in executions_, and the loop
+  struct Leaving {
+    size_t execution;           // in executions_
+    Origin origin;
+    uint32_t mask;
+    std::array<uint32_t, 32> rounds;   // by lane
+    uint32_t first, most;       // of their rounds those up to `first` are in front of an earlier leaving
+  };
+  static constexpr size_t nowhere = ~size_t{0};
   void emit(const Execution& e) {
     last_clock_ = e.last;
     const uint32_t n = map_.blocks[e.block].clocks;
@@ -87,24 +99,60 @@ class Stream {
     if (filled != 0) put(c);
   }
   void execution(const Execution& e) {
-    if (implied_.any()) return executions_.push_back(e);
+    if (implied_.any()) {
+      for (uint32_t lane = 0; lane < 32; ++lane)
+        if (e.mask >> lane & 1) latest_[lane] = executions_.size();
+      return executions_.push_back(e);
+    }
     emit(e);
     clocks_.clear();
   }
   void execution(uint32_t block, uint32_t mask) { execution({block, mask, clock_, clock_}); }
+  // The next execution is of lanes that may have counted rounds of a loop in front of it. False: what they counted can not be.
+  bool leave_loops(uint32_t block, uint32_t mask) {
+    const wire::Block& behind = map_.blocks[block];
+    std::array<uint32_t, 32> rounds;
+    if (behind.rounds_alike) rounds.fill(value_at<uint32_t>(slot_, at_ + behind.rounds_at));
+    else rounds = value_at<std::array<uint32_t, 32>>(slot_, at_ + behind.rounds_at);
+    std::map<Origin, Leaving> leavings;
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      if ((mask >> lane & 1) == 0 || rounds[lane] == 0) continue;
+      const size_t from = latest_[lane];
+      if (from == nowhere) return false;
+      const Execution& before = executions_[from];
+      const uint32_t loop = implied_.loop_on_the_way(before.block, block);
+      // A warp issues one instruction a cycle at most.
+      if (loop == ImpliedBlocks::none || clock_ < before.clock || uint64_t{rounds[lane]} * map_.blocks[loop].instructions > clock_ - before.clock)
+        return false;
+      const Origin origin{from, loop};
+      Leaving& l = leavings.try_emplace(origin, Leaving{executions_.size(), origin, 0, rounds, most_rounds_[origin], 0}).first->second;
+      l.mask |= 1u << lane;
+      l.most = std::max(l.most, rounds[lane]);
+    }
+    for (const auto& [origin, l] : leavings) {
+      most_rounds_[origin] = std::max(l.first, l.most);
+      leavings_.push_back(l);
+    }
+    return true;
+  }
   // Puts the executions of implied blocks among the others: from back to front, what each lane does next.
   void with_implied() {
     std::vector<Execution> all;   // last first
-    NextBlocks next;
+    NextEnds next;
     next.fill(ImpliedBlocks::none);
     std::vector<LaneCalls::Targets> targets;   // of executions that return, in order
     if (implied_.returning()) {
       LaneCalls calls(map_, implied_);
-      for (const Execution& e : executions_) {
-        const LaneCalls::Targets& of_lanes = calls.next(e.block, e.mask);
+      size_t leaving = 0;
+      for (size_t k = 0; k < executions_.size(); ++k) {
+        const Execution& e = executions_[k];
+        uint32_t by_loop = 0;
+        for (; leaving < leavings_.size() && leavings_[leaving].execution == k; ++leaving) by_loop |= leavings_[leaving].mask;
+        const LaneCalls::Targets& of_lanes = calls.next(e.block, e.mask, by_loop);
         if (map_.blocks[e.block].returns) targets.push_back(of_lanes);
       }
     }
+    std::map<Origin, std::vector<Leaving>> later;   // leavings of those who came to a loop together
     for (; !executions_.empty(); executions_.pop_back()) {
       const Execution& e = executions_.back();
       if (map_.blocks[e.block].returns && !targets.empty()) {
@@ -115,16 +163,25 @@ class Stream {
       }
       all.push_back(e);
       for (uint32_t lane = 0; lane < 32; ++lane)
-        if (e.mask >> lane & 1) next[lane] = e.block;
+        if (e.mask >> lane & 1) next[lane] = ImpliedBlocks::end_at(e.block, false);
+      const auto leaves = [&](size_t back) { return leavings_.size() > back && leavings_[leavings_.size() - 1 - back].execution == executions_.size() - 1; };
+      for (size_t k = 0; leaves(k); ++k)
+        for (uint32_t left = leavings_[leavings_.size() - 1 - k].mask; left != 0; left &= left - 1)
+          next[static_cast<size_t>(std::countr_zero(left))] = ImpliedBlocks::end_at(e.block, true);
+      for (; leaves(0); leavings_.pop_back()) {
+        std::vector<Leaving>& together = later[leavings_.back().origin];
+        together.push_back(leavings_.back());
+        put_rounds(together, next, all);
+      }
     }
     for (; !all.empty(); all.pop_back()) emit(all.back());
   }
-  void behind(const Execution& e, const ImpliedBlocks::Ways& ways, NextBlocks& next, std::vector<Execution>& all) {
+  void behind(const Execution& e, const ImpliedBlocks::Ways& ways, NextEnds& next, std::vector<Execution>& all) {
     gather(e, ways, next, all);
     if (!ways.steps.empty()) through(e, ways, next, all);
   }
   // Lanes that return to different places, that with the lowest block number first.
-  void behind_return(const Execution& e, const LaneCalls::Targets& targets, NextBlocks& next, std::vector<Execution>& all) {
+  void behind_return(const Execution& e, const LaneCalls::Targets& targets, NextEnds& next, std::vector<Execution>& all) {
     std::map<uint32_t, uint32_t, std::greater<>> lanes;
     for (uint32_t lane = 0; lane < 32; ++lane)
       if (e.mask >> lane & 1) lanes[targets[lane]] |= 1u << lane;
@@ -134,9 +191,29 @@ class Stream {
       behind(part, implied_.behind(e.block, target), next, all);
     }
   }
+  // The rounds in front of the leaving that is the last of `leavings` and the first of them in time, last first. They are spread evenly
+  // over the time since the execution before, and the blocks behind that one, could end.
+  void put_rounds(const std::vector<Leaving>& leavings, const NextEnds& next, std::vector<Execution>& all) {
+    const Leaving& leaving = leavings.back();
+    if (leaving.most <= leaving.first) return;
+    const Execution& before = executions_[leaving.execution - 1];
+    const uint64_t end = all.back().clock, begin = std::min(end, end_of(before) + lanes_behind(before, implied_.behind(before.block), next).cycles), n = leaving.most - leaving.first;
+    std::array<uint32_t, 32> rounds{};   // by lane, of those that are still there
+    for (const Leaving& l : leavings)
+      for (uint32_t left = l.mask; left != 0; left &= left - 1) {
+        const auto lane = static_cast<size_t>(std::countr_zero(left));
+        rounds[lane] = l.rounds[lane];
+      }
+    for (uint64_t k = n; k-- > 0;) {
+      uint32_t mask = 0;
+      for (uint32_t lane = 0; lane < 32; ++lane) mask |= static_cast<uint32_t>(rounds[lane] > leaving.first + k) << lane;
+      const uint64_t clock = begin + (end - begin) * k / n;
+      all.push_back({leaving.origin.second, mask, clock, clock});
+    }
+  }
   // Where lanes of `e` came to their next record through a gathered block, that block's execution, and what lies behind it: by all lanes,
   // as none of them has had a record since.
-  void gather(const Execution& e, const ImpliedBlocks::Ways& ways, NextBlocks& next, std::vector<Execution>& all) {
+  void gather(const Execution& e, const ImpliedBlocks::Ways& ways, NextEnds& next, std::vector<Execution>& all) {
     for (uint32_t g : ways.gathered) {
       bool through_it = false;
       for (uint32_t lane = 0; lane < 32; ++lane)
@@ -161,13 +238,15 @@ class Stream {
         together.last = clocks_of(together).back();
       }
       all.push_back(together);
-      next.fill(g);
+      next.fill(ImpliedBlocks::end_at(g, false));
     }
   }
-  // The executions behind `e`, last first. They begin as late as the warp's next clock allows by the stall counts; where there is
-  // none, as early as the clock before allows.
-  void through(const Execution& e, const ImpliedBlocks::Ways& ways, const NextBlocks& next, std::vector<Execution>& all) {
-    std::vector<uint32_t> lanes(ways.steps.size(), 0);   // by step
+  struct Behind {
+    std::vector<uint32_t> lanes;   // by step; of loops none
+    uint64_t cycles = 0;           // of the blocks that lanes went through
+  };
+  Behind lanes_behind(const Execution& e, const ImpliedBlocks::Ways& ways, const NextEnds& next) const {
+    std::vector<uint32_t> lanes(ways.steps.size(), 0);
     uint64_t cycles = 0;
     for (uint32_t left = e.mask; left != 0;) {
       const uint32_t to = next[static_cast<size_t>(std::countr_zero(left))];
@@ -175,10 +254,17 @@ class Stream {
       for (uint32_t lane = 0; lane < 32; ++lane)
         if (left >> lane & 1 && next[lane] == to) together |= 1u << lane;
       left &= ~together;
-      for (uint32_t s = ways.to(to); s != ImpliedBlocks::none; s = ways.steps[s].before) lanes[s] |= together;
+      for (uint32_t s = ways.to(to); s != ImpliedBlocks::none; s = ways.steps[s].before)
+        if (!map_.blocks[ways.steps[s].block].loop) lanes[s] |= together;
     }
     for (size_t s = 0; s < lanes.size(); ++s)
       if (lanes[s] != 0) cycles += map_.blocks[ways.steps[s].block].least_cycles;
+    return {std::move(lanes), cycles};
+  }
+  // The executions behind `e`, last first. They begin as late as the warp's next clock allows by the stall counts; where there is
+  // none, as early as the clock before allows.
+  void through(const Execution& e, const ImpliedBlocks::Ways& ways, const NextEnds& next, std::vector<Execution>& all) {
+    const auto [lanes, cycles] = lanes_behind(e, ways, next);
     uint64_t clock = all.empty() ? end_of(e) + cycles : all.back().clock;
     for (size_t s = lanes.size(); s-- > 0;) {
       if (lanes[s] == 0) continue;
@@ -222,7 +308,9 @@ class Stream {
     if (!begins(size)) return;
     clock_ += ((word >> n) - static_cast<uint32_t>(clock_)) & (~0u >> n);
     const bool full = map_.blocks[block].full;
-    execution(block, full ? all_lanes_ : value_at<uint32_t>(slot_, at_ + sizeof word));
+    const uint32_t mask = full ? all_lanes_ : value_at<uint32_t>(slot_, at_ + sizeof word);
+    if (map_.blocks[block].rounds_at != 0 && !leave_loops(block, mask)) return give_up();
+    execution(block, mask);
     uint64_t at = at_;
     for (uint32_t next : map_.blocks[block].chain) {
       at += sizeof word;
@@ -302,6 +390,9 @@ class Stream {
   ByteView slot_;
   uint64_t clock_, at_, last_clock_ = 0;
   std::vector<Execution> executions_;   // not yet emitted
+  std::vector<Leaving> leavings_;       // of those
+  std::array<size_t, 32> latest_;       // by lane: its last one so far
+  std::map<Origin, uint32_t> most_rounds_;   // in front of leavings so far
   std::vector<uint64_t> clocks_;        // of instructions, of those
   Bytes* out_ = nullptr;
   uint32_t bytes_ = 0;
@@ -437,6 +528,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
   for (size_t b = 0; b < map.blocks.size(); ++b) {
     wire::Block& block = view.map.blocks[b];
     block.chain.clear();
+    block.rounds_at = 0;
     if (recorded[b]) block.record_bytes = block.clocks == 0 ? chunk_bytes : wire::inst_record_bytes(block.clocks);
   }
   view.headers.resize(headers.size() * sizeof(wire::WarpHeader));

@@ -6,6 +6,7 @@
 
 #include "instrument/implied.h"
 #include "instrument/probes/probes.h"
+#include "instrument/rounds.h"
 #include "instrument/sass/encode.h"
 
 namespace xtrace::instrument {
@@ -159,13 +160,49 @@ ShortForm short_form(const ProbeContext& c, bool chains) {
   return {.aligned = missing * seldom > all || (pairs != 0 && longer * seldom <= words)};
 }
 
+// Blocks without records; `loops`: of these, those whose rounds are counted, in c.rounds.
+struct Chosen {
+  std::vector<bool> implied, loops;
+};
+
+// All lanes of the warp are in this block, and in the loops that they leave for it.
+bool leave_together(const ProbeContext& c, const std::vector<bool>& loops, uint32_t block) {
+  bool together = c.full(block);
+  for (uint32_t b = 0; b < loops.size(); ++b) together = together && (!loops[b] || behind_loop(c.blocks, b) != block || c.full(b));
+  return together;
+}
+
 // Block 1 has its own where it is stored with the head.
-std::vector<bool> choose_implied(const ProbeContext& c) {
-  std::vector<bool> recorded(c.blocks.blocks.size(), false);
-  if (c.scope.is_sparse()) return recorded;   // hardly anything stands around a block that would tell of it
+Chosen choose_implied(const ProbeContext& c) {
+  const size_t n = c.blocks.blocks.size();
+  std::vector<bool> recorded(n, false);
+  if (c.scope.is_sparse()) return {recorded, recorded};   // hardly anything stands around a block that would tell of it
   if (c.always_follows(0)) recorded[0] = recorded[1] = true;
   keep_beside_unrecorded(c, recorded);
-  return implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c));
+  std::vector<bool> loops = countable_loops(c.code, c.blocks, c.plan.executions, full_blocks(c));
+  std::vector<bool> implied = implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c), {}, loops);
+  for (uint32_t b = 0; b < n; ++b) loops[b] = loops[b] && implied[b];
+  if (std::find(loops.begin(), loops.end(), true) == loops.end()) return {implied, loops};
+  c.rounds = c.scratch.reserve();
+  bool alike = true;
+  for (uint32_t b = 0; b < n; ++b) alike = alike && (!loops[b] || leave_together(c, loops, behind_loop(c.blocks, b)));
+  if (c.rounds && !alike) c.lane_offset = c.scratch.reserve();
+  if (c.rounds && (alike || c.lane_offset)) return {implied, loops};
+  c.rounds.reset();
+  return {implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c)), std::vector<bool>(n, false)};
+}
+
+// In every round one more, and 0 in front of the first. Behind what records put in front of the same instructions.
+void count_rounds(ProbeContext& c, const std::vector<bool>& loops) {
+  const std::vector<bool> before = blocks_before_loops(c.blocks, loops);
+  const enc::Gpr r = *c.rounds;
+  const auto behind = [](unsigned stall) { return stall >= vector_to_vector ? 1u : vector_to_vector - stall; };
+  for (uint32_t b = 0; b < loops.size(); ++b) {
+    const ProbeBlock& block = c.blocks.blocks[b];
+    if (loops[b])
+      put(c.out.before[block.first], enc::iadd3_imm(r, r, 1, enc::RZ), {.stall = behind(stall_cycles(c.code, block.first, block.last() + 1))});
+    if (before[b]) put(c.out.before[block.last()], enc::mov_imm(r, 0), {.stall = behind(stall_cycles(c.code, block.last(), block.last() + 1))});
+  }
 }
 
 }  // namespace
@@ -205,12 +242,21 @@ Status insert_block(ProbeContext& c) {
     }
     return insert_exit_headers(c);
   }
-  const std::vector<bool> implied = choose_implied(c), gathered = gathered_blocks(c.code, c.blocks, implied, full_blocks(c));
+  const auto [implied, loops] = choose_implied(c);
+  const std::vector<bool> gathered = gathered_blocks(c.code, c.blocks, implied, full_blocks(c));
   for (uint32_t b = 0; b < blocks; ++b) {
     c.map.blocks[b].implied = implied[b];
     c.map.blocks[b].gathered = gathered[b];
     c.map.blocks[b].full = c.full(b) && !implied[b];
+    c.map.blocks[b].loop = loops[b];
   }
+  for (uint32_t b = 0; b < blocks; ++b)
+    if (loops[b]) {
+      const uint32_t number = behind_loop(c.blocks, b);
+      wire::Block& behind = c.map.blocks[number];
+      behind.rounds_at = behind.full ? 4 : 8;
+      behind.rounds_alike = leave_together(c, loops, number);
+    }
   const bool chains = c.map.layout.last_lanes == 32 && chains_pay(c);   // lane groups need all 32
   c.map.layout.entry_in_head = c.full(0) && has_light_prologue(c.plan, c.layout) && c.blocks.runs_once(0);
   const ShortForm form = short_form(c, chains);
@@ -228,6 +274,7 @@ Status insert_block(ProbeContext& c) {
     }
     XT_TRY_STATUS(insert_short_block(c, b, form, previous));
   }
+  if (c.rounds) count_rounds(c, loops);
   return {};
 }
 

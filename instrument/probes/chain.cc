@@ -119,7 +119,8 @@ bool ProbeContext::followed(uint32_t b) const {
 
 std::vector<uint32_t> ProbeContext::links_from(uint32_t b, uint32_t most) const {
   std::vector<uint32_t> links{b};
-  for (; links.size() < most && followed(b); ++b)
+  if (map.blocks[b].rounds_at != 0) return links;   // its count has a place in its own record
+  for (; links.size() < most && followed(b) && map.blocks[b + 1].rounds_at == 0; ++b)
     if (!map.blocks[b + 1].implied) links.push_back(b + 1);
   return links;
 }

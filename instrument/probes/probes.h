@@ -52,7 +52,8 @@ struct ProbeContext {
   std::vector<sass::enc::Ureg>& counters;       // for the prologue: uniform registers that it sets to 0
   bool& chains_by_groups;               // some chain's words lie in lane groups
   std::vector<uint32_t>& not_taken;     // for the verifier (SpliceClaims)
-  wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, implied, gathered, full, clock_at; of the layout entry_in_head and
+  std::optional<sass::enc::Gpr>& rounds;        // likewise: in which lanes count the rounds of loops without records
+  wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, implied, gathered, loop, rounds_at, full, clock_at; of the layout entry_in_head and
                           // short_pairs
   // Block b leads to b + 1 alone (but may end the warp), which is entered from b alone, stands behind it, and was executed as
   // often; both are full and not implied.
@@ -115,7 +116,10 @@ void keep_beside_unrecorded(const ProbeContext& c, std::vector<bool>& recorded);
 // stores; else all take two, so that they stay aligned for one store of 64 bits.
 struct ShortForm {
   bool aligned = false;
-  unsigned words(bool full) const { return full && !aligned ? 1 : 2; }
+  uint32_t bytes(const wire::Block& block) const {
+    const uint32_t bytes = (block.full ? 4 : 8) + block.rounds_bytes();
+    return aligned ? (bytes + 7) / 8 * 8 : bytes;
+  }
 };
 // The short record of one block (short_block.cc).
 Status insert_short_block(ProbeContext& c, uint32_t block, ShortForm form, std::optional<Holder>& previous);

@@ -2,6 +2,7 @@
 // missing. The clock is read at the head of the block, or in front of the first instruction where registers are free; the
 // rest is put off until the kernel itself waits for memory, or until the operands have arrived by the block's own stall
 // counts, so that it costs issue slots and no time.
+// Where lanes come from a loop whose rounds are counted, their counts stand behind.
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
@@ -16,6 +17,7 @@ using Shape = Holder::Shape;
 // behind it. Where lanes may end, all must be stored.
 ProbeBlock with_followers(const ProbeContext& c, uint32_t number) {
   ProbeBlock all = c.blocks.blocks[number];
+  if (c.map.blocks[number].rounds_at != 0) return all;   // the next loop may begin there
   for (uint32_t b = number; !c.map.blocks[b].exits && c.runs_into(b) && c.map.blocks[b + 1].implied; ++b) all.count += c.blocks.blocks[b + 1].count;
   return all;
 }
@@ -24,7 +26,7 @@ class ShortHead {
  public:
   ShortHead(ProbeContext& c, uint32_t number, ShortForm form, std::optional<Holder>& previous)
       : c_(c), block_(with_followers(c, number)), own_last_(c.blocks.blocks[number].last()), number_(number), full_(c.full(number)), aligned_(form.aligned),
-        bytes_(4 * form.words(full_)), previous_(previous) {
+        bytes_(form.bytes(c.map.blocks[number])), previous_(previous) {
     c.map.blocks[number].record_bytes = bytes_;
   }
 
@@ -162,8 +164,17 @@ class ShortHead {
       for (unsigned k = 0; k < 2; ++k)
         store_words(c_, c_.out.before[store], {Shape::single, {h.reg[k]}, h.scoreboard}, 1, 4 * k);
     }
+    store_rounds(c_.out.before[store], h);
     finish(store);
     previous_ = h;
+  }
+
+  void store_rounds(Sequence& seq, const Holder& h) {
+    const wire::Block& block = c_.map.blocks[number_];
+    if (block.rounds_at == 0) return;
+    const enc::Gpr lane = block.rounds_alike ? enc::RZ : *c_.lane_offset;
+    put(seq, with_record_policy(enc::stg({c_.scratch.uniform().address, lane, static_cast<int32_t>(block.rounds_at)}, *c_.rounds, enc::Size::b32)),
+        {.stall = scoreboard_visible, .read_barrier = h.scoreboard});
   }
 
   // Two words through one register.
@@ -177,6 +188,7 @@ class ShortHead {
     store_words(c_, seq, *h, 1, 0);
     put(seq, enc::vote_any_active(h->r(0)), {.stall = vector_to_memory});
     store_words(c_, seq, *h, 1, 4);
+    store_rounds(seq, *h);
     finish(i);
     previous_ = *h;
     return true;

@@ -211,8 +211,9 @@ class Run {
     for (uint32_t w = 0; w < bytes.size(); ++w) {
       uint32_t& b = bytes[w];
       if (b == 0 && sampled(w)) b = wire::chunk_bytes;   // it met none of this part, and has a head
-      // Packed records may take more than unpacked ones where registers are few.
-      if (p_.probe == ProbeKind::inst || brief) b *= 2;
+      // Packed records may take more than unpacked ones where registers are few, and have counts of rounds.
+      if (p_.probe == ProbeKind::inst) b *= 2;
+      else if (brief) b = b / wire::chunk_bytes * (8 + 4 * 32);
       if (varies && b != 0) b = 2 * b + 64 * largest;
     }
     instrument::SlotPlan slots = instrument::plan_slots(bytes, largest, wraps, form,
@@ -265,7 +266,7 @@ class Run {
         if (!expected) continue;
         Expected e = expected->every(p_.sites.nth);
         // Groups that came one after another are not told apart.
-        if (!points_probe_ && p_.probe != ProbeKind::pair && map.blocks[k].implied) e.least = 0, e.most = e.lanes;
+        if (!points_probe_ && p_.probe != ProbeKind::pair && map.blocks[k].implied && !map.blocks[k].loop) e.least = 0, e.most = e.lanes;
         if (!e.holds(t))
           return internal("warp {} {} {}: {} executions with {} lanes traced, the interpreter saw {}", w, points_probe_ ? "point" : "block", k,
                           t.executions, t.lanes, told(e));
@@ -288,7 +289,7 @@ class Run {
       if (!has_records(map, b) || !counts.agreed[b] || r_.waiting(b) || (r_.waits() && r_.by_groups(b))) continue;
       Tally t;
       for (const auto& warp : found.tallies) t.executions += warp[b].executions, t.lanes += warp[b].lanes;
-      const bool same_groups = t.executions == counts.blocks[b].warps || map.blocks[b].implied || r_.waits();
+      const bool same_groups = t.executions == counts.blocks[b].warps || (map.blocks[b].implied && !map.blocks[b].loop) || r_.waits();
       if (!same_groups || t.lanes != counts.blocks[b].lanes)
         return internal("block {}: {} executions with {} lanes traced, {} with {} counted", b, t.executions, t.lanes, counts.blocks[b].warps,
                         counts.blocks[b].lanes);

@@ -41,6 +41,12 @@ struct Block {
                                // with the record before it, as late as the warp's next clock allows
   bool gathered = false;       // implied, and all lanes of the warp execute it together, however they came: one execution for all of
                                // their ways to it, behind the last of them
+  bool loop = false;           // implied: a loop of this block alone, of which nothing is recorded a round. Lanes count their rounds,
+                               // and the block that they leave it for, which has a record, says how many each of them did
+  uint32_t rounds_at = 0;      // short records: byte in the record where these counts are, a column of 32 words; 0: there are none. Lanes
+                               // that came another way have counted none; words of lanes that were not active say nothing
+  bool rounds_alike = false;   // in every counted execution of loop and block all lanes were active: one word for all of them
+  uint32_t rounds_bytes() const { return rounds_at == 0 ? 0 : rounds_alike ? 4 : 4 * 32; }
   bool unrecorded = false;     // of a loop in which warps wait for others: left out, as it goes round more or less often each time.
                                // The block in front of it lasts until the one behind it. Or of another part
   bool other_part = false;     // unrecorded, as other ones of AddressMap::sites_one_in sparse replays record it. How long the block in

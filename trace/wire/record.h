@@ -59,6 +59,9 @@
 //                        lanes go elsewhere before, it is missing, and the counts say so
 //                        Blocks that take a fixed time have no record (Block::implied) where the records before and after
 //                        tell, lane by lane, that they were executed
+//                        Nor have the rounds of a loop of one such block (Block::loop): each lane counts its own, and the record of
+//                        the block that it leaves the loop for has them behind the mask, or where that would be (Block::rounds_at):
+//                        a column of 32 words, or one where lanes always leave together
 //                        Under SlotLayout::entry_in_head the entry block, which every warp executes once, has no record:
 //                        its clock is that of the SlotHead
 //   short pair record    (SlotLayout::short_pairs)  { clock before, clock after }, of one site in a full block. A record whose
@@ -73,7 +76,7 @@
 
 namespace xtrace::wire {
 
-constexpr uint32_t version = 5;
+constexpr uint32_t version = 6;
 constexpr uint32_t chunk_bytes = 16;
 
 enum class RecordKind : uint32_t { none = 0, block = 1, inst = 2, pair = 3, edge_begin = 4, edge_end = 5, mem = 6, point = 7 };

@@ -82,10 +82,11 @@ class SplicedLaunch : public testing::Test {
     for (uint32_t k = 0; k < b.instructions; ++k) any |= (b.first_pc / 16 + k) % parts == part;
     return !any;
   }
-  // Room for packed records, which may take more than unpacked ones where registers are few.
+  // Room for packed records, which may take more than unpacked ones where registers are few, and have counts of rounds.
+  static constexpr uint32_t largest_packed_record = 8 + 4 * 32;   // of what takes a chunk unpacked
   std::vector<uint32_t> stored(ProbeKind probe) const {
     std::vector<uint32_t> bytes = bytes_of(probe);
-    for (uint32_t& b : bytes) b *= 2;
+    for (uint32_t& b : bytes) b = b / wire::chunk_bytes * largest_packed_record;
     return bytes;
   }
   // Blocks that all 32 lanes executed whenever they were executed; `launched`: all that the warp was launched with.
@@ -163,7 +164,7 @@ class SplicedLaunch : public testing::Test {
                                            decoded[t.warp].push_back({t.index[k], t.mask[k]});
                                          uint64_t last = t.start_clock;
                                          for (uint64_t c : t.clock) backwards += c < last, last = c;
-                                         if (look) look(t, view.map, *result);
+        if (look) look(t, view.map, *result);
                                          return {};
                                        });
     ASSERT_TRUE(summary) << summary.error().to_string();
@@ -177,7 +178,7 @@ class SplicedLaunch : public testing::Test {
         expected.insert({warp, events});
     for (auto& [warp, events] : expected) {
       std::erase_if(events, [&](const Event& e) { return leaves_out(e.block) || of_other_part(probe, e.block); });
-      events = with_implied_behind(events, view.map);
+      events = with_implied_behind(with_rounds_in_front(events, view.map), view.map);
     }
     if (parts > 1) std::erase_if(expected, [](const auto& warp) { return warp.second.empty(); });   // it has a head, and no record
     EXPECT_TRUE(decoded == expected) << first_difference(decoded, expected);
@@ -185,9 +186,9 @@ class SplicedLaunch : public testing::Test {
   }
 
   // Executions of implied blocks behind those from which their lanes came, as decoders put them: each behind what its lanes did
-  // before, and of two ways that by the block with the lower number first. Gathered blocks stand where they were executed.
+  // before, and of two ways that by the block with the lower number first. Gathered blocks, and rounds of loops, stand where they were executed.
   static std::vector<Event> with_implied_behind(const std::vector<Event>& events, const wire::AddressMap& map) {
-    const auto implied = [&](const Event& e) { return map.blocks[e.block].implied && !map.blocks[e.block].gathered; };
+    const auto implied = [&](const Event& e) { return map.blocks[e.block].implied && !map.blocks[e.block].gathered && !map.blocks[e.block].loop; };
     std::vector<std::vector<std::pair<std::vector<uint32_t>, Event>>> behind(events.size());   // with the way to it
     for (size_t i = 0; i < events.size(); ++i) {
       if (!implied(events[i])) continue;
@@ -206,6 +207,28 @@ class SplicedLaunch : public testing::Test {
       if (!implied(events[i])) sorted.push_back(events[i]);
       std::stable_sort(behind[i].begin(), behind[i].end(), [](const auto& a, const auto& b) { return a.first < b.first; });
       for (const auto& [way, event] : behind[i]) sorted.push_back(event);
+    }
+    return sorted;
+  }
+
+  // Rounds of loops in front of what any of their lanes did next, as decoders put them: while some lanes go round, others may have left
+  // and wait behind the loop for their turn.
+  static std::vector<Event> with_rounds_in_front(const std::vector<Event>& events, const wire::AddressMap& map) {
+    std::vector<std::vector<Event>> in_front(events.size() + 1);
+    for (size_t i = 0; i < events.size(); ++i) {
+      size_t to = i;
+      if (map.blocks[events[i].block].loop)
+        for (to = i + 1; to < events.size(); ++to)
+          if ((events[to].mask & events[i].mask) != 0 && events[to].block != events[i].block) break;
+      in_front[to].push_back(events[i]);
+    }
+    std::vector<Event> sorted;
+    for (size_t i = 0; i < in_front.size(); ++i) {
+      // What was executed there itself comes last.
+      const auto own = i < events.size() && !map.blocks[events[i].block].loop ? std::optional(events[i]) : std::nullopt;
+      for (const Event& e : in_front[i])
+        if (map.blocks[e.block].loop) sorted.push_back(e);
+      if (own) sorted.push_back(*own);
     }
     return sorted;
   }

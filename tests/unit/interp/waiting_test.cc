@@ -3,10 +3,8 @@
 
 #include <set>
 
-#include "instrument/cubin/kernel_info.h"
 #include "instrument/instrument.h"
-#include "instrument/sass/assemble.h"
-#include "tests/unit/interp/recordings.h"
+#include "tests/unit/interp/assembled_launch.h"
 #include "tests/unit/interp/spliced_launch.h"
 
 namespace xtrace::interp_test {
@@ -54,31 +52,9 @@ TEST(Waiting, RecordedKernelsPoll) {
   }
 }
 
-// A launch of code that stands here, in place of saxpy's, whose EXITs the metadata lists: 0x70 and 0x120. What loads sets a scoreboard,
-// and everything waits for it but IADD3 and BRA.
+// In place of saxpy's code, whose EXITs are at 0x70 and 0x120. Everything waits for what was loaded but IADD3 and BRA.
 replay::LaunchImage launch_of(std::vector<std::string> lines) {
-  replay::LaunchImage launch = recorded_launch("saxpy");
-  auto image = *cubin::Image::parse(launch.code);
-  const auto info = *cubin::kernel_info(image, "saxpy");
-  Bytes text = image.sections()[info.text_section].data;
-  while (lines.size() < 0x12) lines.push_back("NOP");
-  lines.push_back("EXIT");
-  uint64_t at = 0;
-  for (const std::string& line : lines) {
-    auto w = sass::assemble(**sass::find_arch(90), line, static_cast<int64_t>(at));
-    EXPECT_TRUE(w) << line;
-    sass::Control c;
-    c.stall = 15;
-    c.keep_issuing = false;
-    c.wait_mask = line.starts_with("IADD3") || line.starts_with("BRA") ? 0 : 1;
-    if (line.starts_with("LD") || line.starts_with("S2R")) c.write_barrier = 0;
-    sass::set_control(*w, c);
-    write_at(std::span(text), at, *w);
-    at += sass::inst_bytes;
-  }
-  image.set_section_data(info.text_section, std::move(text));
-  launch.code = *image.write();
-  return launch;
+  return assembled_launch("saxpy", std::move(lines), 0x12, [](const std::string& line) { return !line.starts_with("IADD3") && !line.starts_with("BRA"); });
 }
 
 // A flag is polled; with `work` beside a load that asks nobody.

@@ -2,81 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-
+#include "tests/unit/trace/slot_buffer.h"
 #include "trace/invariants.h"
 
 namespace xtrace::trace {
 namespace {
-
-constexpr uint64_t base = 0x100000000000;
-
-struct Buffer {
-  wire::AddressMap map;
-  Bytes bytes;
-
-  explicit Buffer(uint32_t warps, uint32_t slot_bytes) : bytes(uint64_t{warps} * slot_bytes) {
-    map.layout.slots = base;
-    map.layout.slot_bytes = slot_bytes;
-    map.layout.lead_bytes = wire::chunk_bytes;
-    map.layout.warps = warps;
-    map.layout.warps_per_cta = 1;
-    map.blocks.resize(2);
-    map.blocks[0].instructions = 3;
-    map.blocks[0].record_bytes = 16;
-    map.blocks[0].successors = {1};
-    map.blocks[1].instructions = 5;
-    map.blocks[1].record_bytes = 16;
-    map.blocks[1].successors = {1};
-    map.blocks[1].exits = true;
-  }
-  void make_short(uint32_t words) {
-    map.layout.index_bits = 2;
-    map.layout.short_records = true;
-    map.layout.lead_bytes = sizeof(wire::SlotHead);
-    for (wire::Block& b : map.blocks) b.record_bytes = 4 * words;
-  }
-  void make_inst() {
-    map.blocks[0].clocks = 3;
-    map.blocks[1].clocks = 5;
-    map.blocks[0].record_bytes = map.blocks[1].record_bytes = 32;
-  }
-  void head(uint32_t warp, uint8_t sm, uint8_t slot, uint16_t time, uint32_t clock) {
-    const uint32_t place = uint32_t{sm} << 20 | uint32_t{slot} << 8 | (time & 0xffu) | (time & 0xf00u) << 8 | (time & 0xf000u) << 16;
-    put(warp, 0, wire::SlotHead{clock, place});
-  }
-  template <typename T>
-  void put(uint32_t warp, uint64_t offset, const T& value) {
-    std::memcpy(bytes.data() + uint64_t{warp} * map.layout.slot_bytes + offset, &value, sizeof value);
-  }
-  RecordView view() {
-    auto view = view_plain_slots(map, buffer_reader(base, bytes), {});
-    EXPECT_TRUE(view) << (view ? "" : view.error().to_string());
-    return view ? std::move(*view) : RecordView{};
-  }
-  std::vector<wire::WarpHeader> headers() {
-    const RecordView v = view();
-    std::vector<wire::WarpHeader> out(map.layout.warps);
-    if (v.headers.size() == out.size() * sizeof(wire::WarpHeader)) std::memcpy(out.data(), v.headers.data(), v.headers.size());
-    return out;
-  }
-  // Everything, through decode().
-  struct Decoded {
-    std::vector<WarpTrace> warps;
-    DecodeSummary summary;
-  };
-  Decoded decoded(TraceKind kind) {
-    const RecordView v = view();
-    Decoded d;
-    const auto summary = decode(v.map, kind, v.headers, v.read, {v.table, false, {}}, [&](const WarpTrace& t) -> Status {
-      d.warps.push_back(t);
-      return {};
-    });
-    EXPECT_TRUE(summary) << (summary ? "" : summary.error().to_string());
-    if (summary) d.summary = *summary;
-    return d;
-  }
-};
 
 wire::Chunk block_record(uint32_t block, uint32_t clock) {
   return {{wire::word0(wire::RecordKind::block, block), 0xffffffff, clock, 7}};
@@ -84,7 +14,7 @@ wire::Chunk block_record(uint32_t block, uint32_t clock) {
 uint32_t short_record(uint32_t block, uint32_t clock) { return clock << 2 | (block + 1); }
 
 TEST(PlainSlots, RecordsEndAtTheZeroChunk) {
-  Buffer b(3, 128);
+  PlainBuffer b(3, 128);
   b.head(0, 12, 5, 1000, 0x100);
   b.put(0, 16, block_record(0, 0x110));
   b.put(0, 32, block_record(1, 0x120));
@@ -102,7 +32,7 @@ TEST(PlainSlots, RecordsEndAtTheZeroChunk) {
 }
 
 TEST(PlainSlots, InstRecordsAreStepsOfTheirOwnSize) {
-  Buffer b(1, 128);
+  PlainBuffer b(1, 128);
   b.make_inst();
   b.head(0, 0, 0, 1, 1);
   // The second chunk of a record may begin with any clock, also with zero.
@@ -114,7 +44,7 @@ TEST(PlainSlots, InstRecordsAreStepsOfTheirOwnSize) {
 }
 
 TEST(PlainSlots, PackedInstRecordsAreUnpacked) {
-  Buffer b(1, 128);
+  PlainBuffer b(1, 128);
   b.make_inst();
   b.map.blocks[1].full = true;
   b.map.blocks[1].clock_at = {{8, 4}, {16, 4}, {24, 4}, {4, 4}, {12, 4}};   // two registers, four groups
@@ -134,8 +64,8 @@ TEST(PlainSlots, PackedInstRecordsAreUnpacked) {
   EXPECT_TRUE(d.summary.losses.none());
 }
 
-TEST(PlainSlots, ShortRecordsOfOneWord) {
-  Buffer b(1, 64);
+TEST(PlainSlots, PlainShortRecordsOfOneWord) {
+  PlainBuffer b(1, 64);
   b.make_short(1);
   b.map.blocks[0].full = b.map.blocks[1].full = true;
   b.head(0, 3, 2, 1, 0x3ffffff0);
@@ -154,8 +84,8 @@ TEST(PlainSlots, ShortRecordsOfOneWord) {
   EXPECT_EQ(b.view().stored_bytes, 8u + 3 * 4);
 }
 
-TEST(PlainSlots, ShortRecordsOfTwoWords) {
-  Buffer b(1, 64);
+TEST(PlainSlots, PlainShortRecordsOfTwoWords) {
+  PlainBuffer b(1, 64);
   b.make_short(2);
   b.map.blocks[0].full = true;
   b.head(0, 3, 2, 1, 0x100);
@@ -168,7 +98,7 @@ TEST(PlainSlots, ShortRecordsOfTwoWords) {
 }
 
 TEST(PlainSlots, AChainIsOneRecord) {
-  Buffer b(1, 64);
+  PlainBuffer b(1, 64);
   b.make_short(1);
   b.map.blocks.resize(3);
   b.map.blocks[0] = {};
@@ -196,7 +126,7 @@ TEST(PlainSlots, AChainIsOneRecord) {
 }
 
 TEST(PlainSlots, HalvesInHeadAndAbsentClocks) {
-  Buffer b(1, 128);
+  PlainBuffer b(1, 128);
   b.make_inst();
   b.map.layout.index_bits = 4;
   using P = wire::ClockPlace;
@@ -216,7 +146,7 @@ TEST(PlainSlots, HalvesInHeadAndAbsentClocks) {
 }
 
 TEST(PlainSlots, APauseThatHalvesCanNotPlaceIsCounted) {
-  Buffer b(1, 128);
+  PlainBuffer b(1, 128);
   b.make_inst();
   b.map.blocks[1].instructions = b.map.blocks[1].clocks = 2;
   b.map.blocks[1].record_bytes = 16;
@@ -229,7 +159,7 @@ TEST(PlainSlots, APauseThatHalvesCanNotPlaceIsCounted) {
 }
 
 TEST(PlainSlots, ShortPairsWithoutHeads) {
-  Buffer b(2, 32);
+  PlainBuffer b(2, 32);
   b.map.layout.headless = b.map.layout.short_pairs = true;
   b.map.layout.lead_bytes = 0;
   b.map.sites.resize(1);
@@ -251,7 +181,7 @@ TEST(PlainSlots, ShortPairsWithoutHeads) {
 }
 
 TEST(PlainSlots, TheEntryBlockIsInTheHead) {
-  Buffer b(2, 64);
+  PlainBuffer b(2, 64);
   b.make_short(1);
   b.map.blocks[0].full = b.map.blocks[1].full = true;
   b.map.layout.entry_in_head = true;
@@ -266,7 +196,7 @@ TEST(PlainSlots, TheEntryBlockIsInTheHead) {
 }
 
 TEST(PlainSlots, AnUnknownBlockIsALoss) {
-  Buffer b(1, 64);
+  PlainBuffer b(1, 64);
   b.make_short(1);
   b.head(0, 0, 0, 1, 1);
   b.put(0, 8, uint32_t{3});   // block 2 of 2
@@ -275,7 +205,7 @@ TEST(PlainSlots, AnUnknownBlockIsALoss) {
 
 // The zero that ends the records has its place in every slot: where it is missing somebody wrote over it.
 TEST(PlainSlots, AFullSlotIsALoss) {
-  Buffer b(2, 64);
+  PlainBuffer b(2, 64);
   b.head(0, 0, 0, 1, 1);
   for (uint64_t at = 16; at < 64; at += 16) b.put(0, at, block_record(0, 5));
   b.head(1, 0, 0, 1, 1);
@@ -287,7 +217,7 @@ TEST(PlainSlots, AFullSlotIsALoss) {
 TEST(PlainSlots, ShortTimesAreExtended) {
   // One warp in 800,000 clocks for 32 ms at 2 GHz: the 16 bits of time come round once.
   constexpr uint32_t warps = 81;
-  Buffer b(warps, 64);
+  PlainBuffer b(warps, 64);
   for (uint32_t w = 0; w < warps; ++w)
     b.head(w, 7, 0, static_cast<uint16_t>((w * 400'000) >> 8), 0xfffffff0u + w * 800'000);
   const auto h = b.headers();
@@ -298,7 +228,7 @@ TEST(PlainSlots, ShortTimesAreExtended) {
 }
 
 TEST(PlainSlots, ALongPauseIsBridgedByTheClock) {
-  Buffer b(3, 64);
+  PlainBuffer b(3, 64);
   b.head(0, 7, 0, 0, 1);
   b.head(1, 7, 0, static_cast<uint16_t>(3'000'000 >> 8), 6'000'001);                      // 2 GHz
   b.head(2, 7, 0, static_cast<uint16_t>(uint32_t{100'000'000} >> 8), 200'000'001);
@@ -307,7 +237,7 @@ TEST(PlainSlots, ALongPauseIsBridgedByTheClock) {
 }
 
 TEST(PlainSlots, OtherSmsAreRelativeToTheFirst) {
-  Buffer b(2, 64);
+  PlainBuffer b(2, 64);
   b.head(0, 4, 0, 10, 0x900);
   b.head(1, 9, 0, 0xfff8, 0x12345678);   // 18 steps before
   const auto h = b.headers();
@@ -315,7 +245,7 @@ TEST(PlainSlots, OtherSmsAreRelativeToTheFirst) {
 }
 
 TEST(PlainSlots, UnsampledCtasAreLeftAlone) {
-  Buffer b(64, 64);
+  PlainBuffer b(64, 64);
   b.map.layout.one_in = 4;
   for (uint32_t w = 0; w < 64; ++w) b.head(w, 0, 0, 1, 1);
   const auto h = b.headers();
@@ -323,25 +253,14 @@ TEST(PlainSlots, UnsampledCtasAreLeftAlone) {
 }
 
 TEST(PlainSlots, WrappingSlotsAreNotForThis) {
-  Buffer b(1, 64);
+  PlainBuffer b(1, 64);
   b.map.layout.wraps = true;
-  EXPECT_FALSE(view_plain_slots(b.map, buffer_reader(base, b.bytes), {}));
+  EXPECT_FALSE(view_plain_slots(b.map, buffer_reader(plain_base, b.bytes), {}));
 }
-
-// Writes records with masks into the first slot, one behind the other, with three bits for the block.
-struct ShortRecords {
-  Buffer& buffer;
-  uint32_t at = sizeof(wire::SlotHead);
-  void operator()(uint32_t block, uint32_t mask, uint32_t clock) {
-    buffer.put(0, at, clock << 3 | (block + 1));
-    buffer.put(0, at + 4, mask);
-    at += 8;
-  }
-};
 
 // 0 leads to 1 itself, and to 2 through 3; in 3 and 2 lanes may end.
 TEST(PlainSlots, ImpliedBlocksFollowFromTheirNeighbours) {
-  Buffer b(1, 128);
+  PlainBuffer b(1, 128);
   b.map.blocks.resize(4);
   b.make_short(2);
   b.map.layout.index_bits = 3;
@@ -356,7 +275,7 @@ TEST(PlainSlots, ImpliedBlocksFollowFromTheirNeighbours) {
   b.map.blocks[3].successors = {2};
   b.map.blocks[3].exits = b.map.blocks[3].implied = true;
   b.head(0, 0, 0, 1, 5);
-  ShortRecords record{b};
+  PlainShortRecords record{b};
   record(0, 0xff, 10);
   record(1, 0x0f, 20);   // lanes 4..7 of the 0 before are in 3, of which 6 and 7 end
   record(0, 0x0f, 30);   // all go to 3
@@ -382,7 +301,7 @@ TEST(PlainSlots, ImpliedBlocksFollowFromTheirNeighbours) {
 
 // 0 leads to 1, to 2 through 3, to 4 through 3 and 5, and lanes end in 5.
 TEST(PlainSlots, ImpliedBlocksInARow) {
-  Buffer b(1, 128);
+  PlainBuffer b(1, 128);
   b.map.blocks.resize(6);
   b.make_short(2);
   b.map.layout.index_bits = 3;
@@ -397,7 +316,7 @@ TEST(PlainSlots, ImpliedBlocksInARow) {
     block.record_bytes = block.implied ? 0 : 8;
   }
   b.head(0, 0, 0, 1, 5);
-  ShortRecords record{b};
+  PlainShortRecords record{b};
   record(0, 0xffff, 100);
   record(2, 0x00f0, 140);
   record(4, 0x0f00, 150);
@@ -421,7 +340,7 @@ TEST(PlainSlots, ImpliedBlocksInARow) {
 
 // Packed inst records of which some clocks were not read: halves at the end of the block, the next record behind it.
 TEST(PlainSlots, ImpliedClocksLieBetweenThoseThatWereRead) {
-  Buffer b(1, 128);
+  PlainBuffer b(1, 128);
   b.make_inst();
   b.map.layout.index_bits = 4;
   using P = wire::ClockPlace;
@@ -449,7 +368,7 @@ TEST(PlainSlots, ImpliedClocksLieBetweenThoseThatWereRead) {
 
 // The same 0, 1, 2 and 3 as above in inst records: 3 has none.
 TEST(PlainSlots, ImpliedBlocksHaveImpliedClocks) {
-  Buffer b(1, 256);
+  PlainBuffer b(1, 256);
   using P = wire::ClockPlace;
   b.map.blocks.resize(4);
   const std::vector<std::vector<uint32_t>> successors{{1, 3}, {0}, {}, {2}};
@@ -506,7 +425,7 @@ TEST(PlainSlots, ImpliedBlocksHaveImpliedClocks) {
 }  // namespace
 // 0 leads to 1 and past it, both ways meet in 2, from where all lanes go on together: to 0, or through 3 to the end.
 TEST(PlainSlots, LanesOfAGatheredBlockComeByDifferentWays) {
-  Buffer b(1, 256);
+  PlainBuffer b(1, 256);
   b.map.blocks.resize(4);
   b.make_short(2);
   b.map.layout.index_bits = 3;
@@ -522,7 +441,7 @@ TEST(PlainSlots, LanesOfAGatheredBlockComeByDifferentWays) {
     block.record_bytes = block.implied ? 0 : 8;
   }
   b.head(0, 0, 0, 1, 5);
-  ShortRecords record{b};
+  PlainShortRecords record{b};
   record(0, ~0u, 100);
   record(1, 0x000000ff, 120);   // some take the longer way
   record(0, ~0u, 150);          // nobody does
@@ -544,7 +463,7 @@ TEST(PlainSlots, LanesOfAGatheredBlockComeByDifferentWays) {
 
 // 0 goes on to 1 and to 2, which both call 5; it returns to 3 and to 4, from where lanes come to 6.
 TEST(PlainSlots, LanesReturnBehindTheirOwnCalls) {
-  Buffer b(1, 256);
+  PlainBuffer b(1, 256);
   b.map.blocks.resize(7);
   b.make_short(2);
   b.map.layout.index_bits = 3;
@@ -575,7 +494,7 @@ TEST(PlainSlots, LanesReturnBehindTheirOwnCalls) {
 
 // CTAs of 40 threads: their second warp has 8, and records of full blocks stand for these.
 TEST(PlainSlots, FullBlocksOfAWarpWithFewerLanes) {
-  Buffer b(2, 128);
+  PlainBuffer b(2, 128);
   b.map.blocks.resize(2);
   b.make_short(1);
   b.map.layout.index_bits = 3;
