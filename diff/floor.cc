@@ -38,6 +38,9 @@ std::optional<Floor> floor_of(const DeviceRates& rates, const ProbeWork& work, d
   const double most = std::max({f.bytes_us, f.issue_us, f.store_us, f.latency_us});
   f.bound = most == f.bytes_us ? "bytes" : most == f.store_us ? "stores" : most == f.issue_us ? "issue" : "latency";
   f.added = 1 + most / clean_us;
+  constexpr double sector_bytes = 32;
+  f.fill_us = static_cast<double>(work.partial_sectors) * sector_bytes / rates.bytes_per_us;
+  f.in_turn = 1 + (f.bytes_us + f.issue_us + f.store_us + f.latency_us + f.fill_us) / clean_us;
   return f;
 }
 

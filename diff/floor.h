@@ -30,13 +30,18 @@ struct ProbeWork {
   double longest_cycles = 0;        // by which the inserted instructions delay the warps that one place on an SM runs one after another,
                                     // by their stall counts
   uint64_t traced_ctas = 0;         // those that store; 0: all
+  uint64_t partial_sectors = 0;     // that are written, and by no store as a whole
 };
 
 struct Floor {
   double bytes_us = 0, issue_us = 0, store_us = 0;   // what the probe needs, spread evenly over the SMs that have a CTA
   double latency_us = 0;            // delay of the longest warp
   double ratio = 1;                 // lower bound: everything overlaps but what the same part of the device must do
-  double added = 1;                 // nothing overlaps: the largest of the four is added to the clean time
+  double added = 1;                 // the largest of the four overlaps with nothing
+  double in_turn = 1;               // nor do the others and the fills, with the kernel or with each other
+  // Reads of sectors that are written in part, where the L2 no longer has them: kernels that stream through it pay for these
+  // [measured H200, docs/performance.md "Sectors written in part"].
+  double fill_us = 0;
   std::string_view bound;           // "bytes", "issue", "stores", "latency": the largest
 };
 // Nothing when the clean time is not known.

@@ -71,7 +71,9 @@ std::string ratio_text(const std::optional<TimingEvidence>& t) {
   if (!t->interval.finite()) return fmt::format("{:.3f} [few rounds]", t->ratio);
   return fmt::format("{:.3f} [{:.3f} {:.3f}]", t->ratio, t->interval.low, t->interval.high);
 }
-std::string added_text(const std::optional<Floor>& f) { return f ? fmt::format("{:.3f} {}", f->added, f->bound) : "-"; }
+std::string added_text(const std::optional<Floor>& f) {
+  return f ? fmt::format("{:.3f} {:<7} {:.3f}", f->added, f->bound, f->in_turn) : "-";
+}
 // What each part of a rotation costs.
 void append_rotation(std::string& out, const Rotation& r) {
   out += fmt::format("\n  {} {} rotated, by part:\n", r.probe, r.sample);
@@ -80,7 +82,7 @@ void append_rotation(std::string& out, const Rotation& r) {
   const auto row = [&](const std::string& part, const std::string& records, const std::string& ratio, const std::string& added) {
     out += fmt::format("    {:<{}} {:>9}  {:<22} {}\n", part, width, records, ratio, added);
   };
-  row("part", "records", "ratio [95 %]", "floor, nothing overlaps");
+  row("part", "records", "ratio [95 %]", "floor, all in turn");
   for (const RotatedPart& p : r.parts) row(p.sample, human_count(p.records), ratio_text(p.timing), added_text(p.floor));
   row("median", "", ratio_text(r.timing), added_text(r.floor));
 }
@@ -156,8 +158,8 @@ Json json_of(const IntervalFidelity& f) {
 
 Json json_of(const std::optional<Floor>& f) {
   if (!f) return nullptr;
-  return {{"ratio", f->ratio},       {"added", f->added},       {"bound", f->bound},          {"bytes_us", f->bytes_us},
-          {"issue_us", f->issue_us}, {"stores_us", f->store_us}, {"latency_us", f->latency_us}};
+  return {{"ratio", f->ratio},       {"added", f->added},       {"bound", f->bound},          {"in_turn", f->in_turn}, {"bytes_us", f->bytes_us},
+          {"issue_us", f->issue_us}, {"stores_us", f->store_us}, {"latency_us", f->latency_us}, {"fills_us", f->fill_us}};
 }
 
 // The ratio of a part, or of the median part; nulls where it was not measured.
@@ -316,10 +318,10 @@ std::string render_text(const ReplayReport& r) {
       append_wrapped(out, "      ", "        ", "intervals: " + text_of(*c.intervals));
     if (c.floor)
       append_wrapped(out, "      ", "        ",
-                     fmt::format("floor of the ratio: {:.3f}; {:.3f} if nothing overlaps, by {} (bytes {:.2f} us, issue {:.2f} us, "
-                                 "stores {:.2f} us)",
-                                 c.floor->ratio, c.floor->added, c.floor->bound, c.floor->bytes_us, c.floor->issue_us,
-                                 c.floor->store_us));
+                     fmt::format("floor of the ratio: {:.3f}; {:.3f} if {} overlap with nothing, {:.3f} all in turn (bytes {:.2f} us, issue "
+                                 "{:.2f} us, stores {:.2f} us, latency {:.2f} us, fills {:.2f} us)",
+                                 c.floor->ratio, c.floor->added, c.floor->bound, c.floor->in_turn, c.floor->bytes_us, c.floor->issue_us,
+                                 c.floor->store_us, c.floor->latency_us, c.floor->fill_us));
     for (const LossCount& l : c.losses)
       append_wrapped(out, "    ! ", "        ",
                      fmt::format("{} {}: {} times, {}", l.severity, l.name, l.count, human_bytes(l.bytes)));

@@ -27,6 +27,7 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column)
   if (fx.kind == sass::MemKind::store) {
     const uint64_t registers = fx.access_bytes / sizeof(uint32_t);
     const bool by_lanes = sass::opcode13(w) == stg_uniform && get_bits(w, lane_field) != no_register;
+    c.partial_stores = !by_lanes || column != Column::addresses;
     c.store_cycles = by_lanes && column != Column::none ? 1 : 1 + registers;
     // Under a guard: of the lanes that differ from the first, mostly none. Few lanes leave a loop at once.
     c.stored_bytes = !by_lanes                     ? fx.access_bytes
@@ -76,6 +77,7 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
     sum.issue_slots += n * c.issue_slots;
     sum.store_cycles += n * c.store_cycles;
     sum.stored_bytes += n * c.stored_bytes;
+    sum.partial_stores += n * c.partial_stores;
     sum.warp_cycles += n * c.warp_cycles;
     return {};
   };

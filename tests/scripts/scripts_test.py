@@ -310,7 +310,7 @@ class Bench(unittest.TestCase):
                          [("cta:1/16", 2), ("cta:1/16, 4 waves and more", 1)])
 
     def test_parts_of_a_rotation_are_one_row(self):
-        floor = {"ratio": 1.0, "added": 1.02, "bound": "issue"}
+        floor = {"ratio": 1.0, "added": 1.02, "bound": "issue", "in_turn": 1.05}
         parts = [{"sample": sample, "records": 4, "ratio": ratio, "ratio_low": 1, "ratio_high": 2, "rounds": 9, "floor": floor}
                  for sample, ratio in (("site:1/8", 1.001), ("site:1/8+3", 1.006), ("site:1/8+7", 1.003))]
         rotation = {"probe": "block", "sample": "site:1/8", "parts": parts, "ratio": 1.003, "ratio_low": 1.002, "ratio_high": 1.004,
@@ -326,6 +326,7 @@ class Bench(unittest.TestCase):
         self.assertEqual([r["sample"] for r in h200.summarise({"name": "app", "launches": [row]})],
                          ["site:1/8", "site:1/8, 4 waves and more", "site:1/8"])   # of pair, of pair, of block
         self.assertEqual(markdown.cell(block), "1.003, parts 1.001 to 1.006 (1.02 issue)")
+        self.assertEqual(markdown.cell(block | {"ratio": 1.03, "parts": []}), "1.030 (1.02 issue, 1.05 in turn)")
 
     def test_time_that_was_not_measured_is_null(self):
         row = h200.configuration(config(timing={"measured": False, "ratio": 0}))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Prints a result of h200.py as the tables of docs/performance.md: ratios, and behind each what the probe's largest part takes if
-it overlaps with nothing (`floor.added`). Of a rotated sample (site:1/N) the median part, and the lowest and highest of them.
+it overlaps with nothing (`floor.added`), where the ratio lies above that also what all its parts take one after the other (`floor.in_turn`). Of a rotated sample (site:1/N) the median part, and the lowest and highest of them.
 
   tools/bench/markdown.py [FILE] [--sample all] [--probe block ...]"""
 import argparse
@@ -25,7 +25,8 @@ def cell(config):
     if parts:
         text += f", parts {min(parts):.3f} to {max(parts):.3f}"
     if floor:
-        text += f" ({floor['added']:.2f} {floor['bound']})"
+        above = config["ratio"] > floor["added"] and "in_turn" in floor
+        text += f" ({floor['added']:.2f} {floor['bound']}{', %.2f in turn' % floor['in_turn'] if above else ''})"
     return text + ("" if config["aspects"]["semantics"] == "trusted" else " " + config["verdict"])
 
 

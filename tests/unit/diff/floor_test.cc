@@ -14,6 +14,7 @@ TEST(Floor, EachPartOverWhatTheDeviceCanDo) {
   EXPECT_DOUBLE_EQ(f->issue_us, 1);
   EXPECT_DOUBLE_EQ(f->store_us, 2);
   EXPECT_DOUBLE_EQ(f->added, 1.3);
+  EXPECT_DOUBLE_EQ(f->in_turn, 1.6);
   EXPECT_DOUBLE_EQ(f->ratio, 1);
   EXPECT_EQ(f->bound, "bytes");
 }
@@ -25,6 +26,7 @@ TEST(Floor, TheLargestPartBinds) {
   EXPECT_DOUBLE_EQ(floor_of(small, {}, 10)->added, 1);
   EXPECT_EQ(floor_of(small, {3000, 800, 400, 0, 0, 0, 310}, 10)->bound, "latency");
   EXPECT_DOUBLE_EQ(floor_of(small, {3000, 800, 400, 0, 0, 0, 310}, 10)->added, 1.31);
+  EXPECT_DOUBLE_EQ(floor_of(small, {3000, 800, 400, 0, 0, 0, 310}, 10)->in_turn, 1.91);
   EXPECT_DOUBLE_EQ(floor_of(small, {3000, 800, 400, 0, 0, 0, 310}, 10)->ratio, 1) << "a warp may have waited anyway";
   EXPECT_EQ(floor_of(small, {3000, 800, 400, 0, 0, 0, 290}, 10)->bound, "bytes");
 }
@@ -44,6 +46,16 @@ TEST(Floor, OnlySmsWithACta) {
   EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 400, 0, 5, 8}, 10)->issue_us, 1);
   EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 400, 0, 5, 8, 0, 1}, 10)->store_us, 4) << "one of five is traced";
   EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 400, 0, 5, 8, 0, 1}, 10)->issue_us, 1) << "all decide";
+}
+
+TEST(Floor, SectorsWrittenInPartAreRead) {
+  ProbeWork work{3000, 800, 400};
+  work.partial_sectors = 50;
+  const auto f = floor_of(small, work, 10);
+  EXPECT_DOUBLE_EQ(f->fill_us, 1.6);
+  EXPECT_DOUBLE_EQ(f->in_turn, 1.76);
+  EXPECT_DOUBLE_EQ(f->added, 1.3) << "the L2 may have them";
+  EXPECT_DOUBLE_EQ(f->ratio, 1);
 }
 
 TEST(Floor, TheMedianIsTheOneInTheMiddle) {

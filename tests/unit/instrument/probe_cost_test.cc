@@ -61,6 +61,7 @@ TEST(ProbeCost, WordsOfLanesAreTheCheapestStore) {
   // The rest of the prologue stands in the entry block: the head of the slot.
   EXPECT_EQ(all.stored_bytes, 128 * columns + 4 * words + 8 * heads + sizeof(wire::SlotHead));
   EXPECT_EQ(all.store_cycles, columns + 2 * words + 3 * heads + 3);
+  EXPECT_EQ(all.partial_stores, words + heads + 1) << "a column is a line";
 }
 
 // Records of full blocks: no column among them, though their stores have an offset for each lane as well.
