@@ -14,8 +14,8 @@ namespace {
 using instrument::ProbeKind;
 using testing::HasSubstr;
 
-// Behind clean-again: the parts in the order in which they were made, of which the first of block and all of mem come before the
-// others of block.
+// Behind clean-again: the parts in the order in which they were made, of which the first of block, all of mem, and count, which has
+// none, come before the others of block.
 Result<diff::ReplayReport> rotate(std::vector<double> ratios) {
   const replay::LaunchImage launch = interp_test::recorded_launch("transpose_tiled");
   Saboteur backend(replay::make_interp_backend(), launch.code);
@@ -27,7 +27,7 @@ Result<diff::ReplayReport> rotate(std::vector<double> ratios) {
   backend.on_time = t;
   ReplayOptions o;
   o.traces = testing::TempDir() + "trust_rotation";
-  o.probes = {ProbeKind::block, ProbeKind::mem};
+  o.probes = {ProbeKind::block, ProbeKind::mem, ProbeKind::count};
   Sample sample;
   sample.sites_one_in = 4;
   o.samples = {sample};
@@ -37,8 +37,8 @@ Result<diff::ReplayReport> rotate(std::vector<double> ratios) {
 }
 
 TEST(Rotation, EachPartHasItsRatioAndItsFloor) {
-  // block: 1.01, then 1.06, 1.07 ...; mem: 1.02 to 1.05.
-  const auto report = rotate({1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08});
+  // block: 1.01, then 1.07, 1.08 ...; mem: 1.02 to 1.05; count: 1.06.
+  const auto report = rotate({1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09});
   ASSERT_TRUE(report) << report.error().to_string();
   ASSERT_EQ(report->rotations.size(), 2u);
   const diff::Rotation &block = report->rotations[0], &mem = report->rotations[1];
@@ -57,7 +57,7 @@ TEST(Rotation, EachPartHasItsRatioAndItsFloor) {
   EXPECT_NEAR(mem.timing->ratio, 1.035, 1e-5) << "of each round the median";
 
   // Merged parts are one configuration; those of block are one each, in the order of the parts.
-  ASSERT_EQ(report->configs.size(), block.parts.size() + 1);
+  ASSERT_EQ(report->configs.size(), block.parts.size() + 2);
   const diff::ConfigReport& merged = report->configs[1];
   ASSERT_EQ(merged.probe, "mem");
   EXPECT_EQ(merged.records, records);
@@ -65,10 +65,10 @@ TEST(Rotation, EachPartHasItsRatioAndItsFloor) {
   EXPECT_DOUBLE_EQ(merged.floor->added, mem.floor->added);
   ASSERT_GE(block.parts.size(), 2u);
   for (size_t p = 0; p < block.parts.size(); ++p) {
-    const diff::ConfigReport& config = report->configs[p == 0 ? 0 : p + 1];
+    const diff::ConfigReport& config = report->configs[p == 0 ? 0 : p + 2];
     EXPECT_EQ(block.parts[p].sample, config.sample);
     EXPECT_EQ(block.parts[p].records, config.records);
-    EXPECT_NEAR(block.parts[p].timing->ratio, p == 0 ? 1.01 : 1.05 + 0.01 * static_cast<double>(p), 1e-5);
+    EXPECT_NEAR(block.parts[p].timing->ratio, p == 0 ? 1.01 : 1.06 + 0.01 * static_cast<double>(p), 1e-5);
     EXPECT_DOUBLE_EQ(block.parts[p].floor->added, config.floor->added);
   }
 

@@ -469,7 +469,7 @@ Status LaunchReplay::time() {
 // Parts of sparse sites belong together, whether they were merged in one run or are a run each.
 void LaunchReplay::rotations_of_runs() {
   for (size_t i = 0; i < runs_.size(); ++i) {
-    if (!rotates(runs_[i].sample)) continue;
+    if (!rotates(runs_[i].sample) || dynamic_cast<const CountRun*>(runs_[i].probe.get()) != nullptr) continue;   // count has no parts
     const std::string& probe = report_.configs[runs_[i].config].probe;
     Sample all = runs_[i].sample;
     all.part = 0;
