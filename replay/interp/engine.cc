@@ -4,6 +4,7 @@
 #include <bit>
 #include <deque>
 
+#include "replay/interp/convergence.h"
 #include "replay/interp/late.h"
 #include "replay/interp/paths.h"
 #include "replay/interp/special.h"
@@ -237,14 +238,14 @@ Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
       late_->check(*late, s, i);
       if (s.faulted) return located(cta, w, at, s.fault);
     }
-    if (s.mask != 0) {
-      lanes += static_cast<uint32_t>(std::popcount(s.active));
-      if (late == nullptr)
-        i.exec(s, i);
-      else
-        late_->execute(*late, s, i);
-      if (s.faulted) return located(cta, w, at, s.fault);
-    }
+    if (s.mask != 0) lanes += static_cast<uint32_t>(std::popcount(s.active));
+    if ((w.shared_barriers.apart & s.active) != 0) [[unlikely]]
+      execute_apart(s, i);
+    else if (s.mask != 0 && late == nullptr)
+      i.exec(s, i);
+    else if (s.mask != 0)
+      late_->execute(*late, s, i);
+    if (s.faulted) return located(cta, w, at, s.fault);
     advance(w, i);
     if (s.next == Next::fall) current_path(w).at = at + 1;
     if (s.next == Next::fall && !s.yield) continue;
@@ -267,7 +268,7 @@ tl::unexpected<Error> Engine::located(const Cta& cta, const Warp& w, uint32_t in
                       program_.text(index), fault.message, word.lo, word.hi, cta.index.x, cta.index.y,
                       cta.index.z, w.number, fault.lane >= 0 ? fmt::format(" lane {}", fault.lane) : ""),
           {},
-          {}};
+          fault.hint};
   return tl::make_unexpected(std::move(e));
 }
 

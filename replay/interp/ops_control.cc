@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "instrument/sass/effects.h"
+#include "replay/interp/convergence.h"
 #include "replay/interp/op_table.h"
 #include "replay/interp/paths.h"
 #include "replay/interp/program.h"
@@ -179,13 +180,16 @@ void decode_break(Decoder& d, Inst& i) {
 void barrier_to_register(Step& s, const Inst& i) {
   auto& b = s.warp->barriers[i.op];
   map(s, i.d[0], [&](unsigned l) { return b[l]; });
-  if (i.flag[0]) each(s, [&](unsigned l) { b[l] = 0; });
+  if (!i.flag[0]) return;
+  each(s, [&](unsigned l) { b[l] = 0; });
+  clear_shared(*s.warp, s.mask, i.op);
 }
 void register_to_barrier(Step& s, const Inst& i) {
   auto& b = s.warp->barriers[i.op];
   // Where lanes differ the lowest one's counts. [measured H200]
   const uint32_t mask = Plain(s, i.a[0])[first_lane(s.mask)];
   each(s, [&](unsigned l) { b[l] = mask; });
+  write_shared(*s.warp, s.mask, i.op, mask);
 }
 void decode_bmov(Decoder& d, Inst& i) {
   i.op = d.take(28, 24);
@@ -222,8 +226,11 @@ void warpsync(Step& s, const Inst& i) {
         return s.fail(ErrorKind::device, "lanes that do not name each other", static_cast<int>(l));
     all_here &= (need & s.warp->live & ~lanes) == 0;
   }
-  if (all_here) return;
   const uint32_t need = masks[first_lane(lanes)];
+  if (all_here) {
+    if ((lanes & ~need) == 0) together(*s.warp, lanes);
+    return;
+  }
   if ((lanes & ~need) != 0)
     return s.fail(ErrorKind::unsupported, "several groups of lanes of which one must wait");
   wait_warpsync(s, lanes, need);
@@ -366,7 +373,10 @@ void decode_nothing(Decoder& d, Inst& i) {
   all_hints(d);
   i.exec = nothing;
 }
-void give_way(Step& s, const Inst&) { s.yield = true; }
+void give_way(Step& s, const Inst&) {
+  s.yield = true;
+  others_may_run(*s.warp, s.active);
+}
 void decode_yield(Decoder& d, Inst& i) {
   all_hints(d);
   i.exec = give_way;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 
+#include "replay/interp/convergence.h"
 #include "replay/interp/value/mbarrier.h"
 
 namespace xtrace::replay::interp {
@@ -65,6 +66,7 @@ void resolve(Warp& w) {
       if (p.state != PathState::at_convergence && p.state != PathState::at_warpsync) continue;
       const uint32_t need = needed(w, p) | p.mask, here = waiting_with(w, p);
       if ((need & w.live & ~here) != 0) continue;
+      met(w, p, need & here);
       go_on(w, need & here);
       again = true;
       break;
@@ -87,6 +89,7 @@ bool pass_warpsync(Warp& w) {
     if ((missing & ~away) != 0) continue;
     auto& participants = w.barriers[p.barrier];
     for (uint32_t m = missing; m != 0; m &= m - 1) participants[first_lane(m)] &= ~here;
+    met(w, p, need & here);
     go_on(w, need & here);
     return true;
   }
@@ -170,6 +173,7 @@ void branch(Step& s, uint32_t taken, uint32_t target) {
   if (taken == p.mask) {
     p.at = target;
   } else {
+    parted(*s.warp, p.mask, taken);
     p.mask &= ~taken;
     p.at += 1;
     s.warp->paths.push_back({taken, target, PathState::ready, 0, 0});
@@ -192,6 +196,7 @@ void branch_each(Step& s, uint32_t lanes, const uint32_t (&target)[lane_count]) 
       s.next = Next::moved;
       return;
     }
+    s.warp->shared_barriers.first &= ~p.mask;
     p.mask &= ~same;
     s.warp->paths.push_back({same, to, PathState::ready, 0, 0});
   }
@@ -211,6 +216,7 @@ void exit_lanes(Step& s, uint32_t lanes) {
   if (p.mask == 0) {
     w.paths.erase(w.paths.begin() + static_cast<std::ptrdiff_t>(w.current));
     if (w.current >= w.paths.size()) w.current = 0;
+    others_may_run(w, lanes);
   }
   resolve(w);
   check_cta_barriers(*s.cta);
@@ -251,6 +257,7 @@ void wait_trying(Step& s, PathState state, const Try& trying) {
   p.state = state;
   p.trying = trying;
   s.next = Next::moved;
+  others_may_run(*s.warp, p.mask);
 }
 
 bool take_registers(Cta& cta, Warp& w, uint32_t registers) {
@@ -287,9 +294,11 @@ bool wake_trying(Cta& cta, bool give_up) {
 
 void join_barrier(Step& s, uint32_t lanes, unsigned barrier) {
   for (uint32_t m = lanes; m != 0; m &= m - 1) s.warp->barriers[barrier][first_lane(m)] = lanes;
+  join_shared(*s.warp, lanes, barrier);
 }
 
 void leave_barrier(Step& s, uint32_t lanes, unsigned barrier) {
+  leave_shared(*s.warp, lanes, barrier);
   // Those that they would have met; lanes that meet there in another function are not theirs.
   auto& participants = s.warp->barriers[barrier];
   uint32_t met = lanes;
@@ -306,14 +315,17 @@ void leave_barrier(Step& s, uint32_t lanes, unsigned barrier) {
 }
 
 void wait_barrier(Step& s, uint32_t lanes, unsigned barrier) {
+  come_to_barrier(*s.warp, lanes, barrier);
   park(s, lanes,
        {lanes, current_path(*s.warp).at + 1, PathState::at_convergence, static_cast<uint8_t>(barrier), 0});
   resolve(*s.warp);
+  if ((waiting(*s.warp, PathState::at_convergence, barrier) & lanes) != 0) others_may_run(*s.warp, lanes);
 }
 
 void wait_warpsync(Step& s, uint32_t lanes, uint32_t need) {
   park(s, lanes, {lanes, current_path(*s.warp).at + 1, PathState::at_warpsync, 0, need});
   resolve(*s.warp);
+  if ((waiting(*s.warp, PathState::at_warpsync, 0) & lanes) != 0) others_may_run(*s.warp, lanes);
 }
 
 void wait_exclusively(Step& s, uint32_t lanes, const uint32_t* masks) {
@@ -333,6 +345,7 @@ void wait_exclusively(Step& s, uint32_t lanes, const uint32_t* masks) {
   w.current = 0;
   s.next = Next::moved;
   resolve(w);
+  others_may_run(w, w.live);
 }
 
 void cta_barrier(Step& s, uint32_t lanes, unsigned barrier, uint32_t threads, bool wait) {
@@ -344,6 +357,7 @@ void cta_barrier(Step& s, uint32_t lanes, unsigned barrier, uint32_t threads, bo
   if (wait)
     park(s, lanes,
          {lanes, current_path(*s.warp).at + 1, PathState::at_cta_barrier, static_cast<uint8_t>(barrier), 0});
+  if (wait) others_may_run(*s.warp, lanes);
   check_cta_barriers(*s.cta);
 }
 

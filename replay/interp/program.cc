@@ -157,6 +157,7 @@ Result<Program> decode_program(ByteView cubin, const LaunchImage& launch) {
     return unsupported("the interpreter executes code of sm_80 to sm_90, and kernel {} is for {}", kernel.name,
                        p.arch->name);
   p.kernel = kernel.name;
+  p.spliced = !std::ranges::equal(cubin, launch.code);
   p.registers = kernel.register_count;
   p.layout.gprs = kernel.register_count > reserved_registers ? kernel.register_count - reserved_registers : 0;
   p.shared_bytes = kernel.shared_bytes;

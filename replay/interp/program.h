@@ -35,6 +35,7 @@ struct Program {
   uint32_t shared_bytes = 0;  // static
   uint32_t code_bytes = 0;
   bool uses_local = false;
+  bool spliced = false;  // not the recorded code: probes are in it
   std::map<uint32_t, cubin::SourceLine> lines;  // by pc, where the line changes; empty without line tables
 
   int32_t constant_row(uint32_t value);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -44,6 +45,27 @@ struct Path {
   Try trying = {};
 };
 
+// Uniform registers UR0..UR62, and behind them UP0..UP6.
+using UniformSet = std::bitset<70>;
+
+// B0..B15 as the hardware has them, one each for the warp, beside the masks that lanes have here (docs/isa.md, How lanes part
+// and meet). Lanes that come to a BSYNC while others of the warp use its barrier for something else do not wait there.
+struct WarpBarriers {
+  std::array<uint32_t, 16> held{};        // lanes that the barrier names
+  std::array<uint32_t, 16> expecting{};   // lanes that joined it and did not meet there yet
+  std::array<uint32_t, 16> lost{};        // of these: those that it did not name when others may have run
+  std::array<uint32_t, 16> saved_lost{};  // the same, of a barrier that its lanes have saved and use again
+  std::array<uint32_t, 16> safe{};        // that wait there, and did on hardware before others could run
+  // Lanes that the hardware lets go first where their path parts, and that did not wait since: they do so before others do anything.
+  uint32_t first = 0;
+  // Lanes that met at a barrier that some had lost: until a WARPSYNC, or a BSYNC that they are all sure of, the hardware may
+  // let them come one after the other.
+  uint32_t apart = 0;
+  UniformSet read, written;  // by them, the first time
+  uint32_t met_at = 0;       // index of the BSYNC
+  uint8_t met_by = 0;        // its barrier
+};
+
 // Rows of a warp's register file: R0..R(n-1), a row of zeros (RZ, URZ), a row that takes what is written to
 // them, UR0..UR62, and two that constants through a handle come into.
 struct RowLayout {
@@ -60,6 +82,7 @@ struct Warp {
   std::array<uint32_t, 16> preds{};  // P0..P6, PT, UP0..UP6, UPT as lane masks; uniform ones 0 or ~0
   std::array<std::array<uint32_t, lane_count>, 16>
       barriers{};  // B0..B15 as each lane sees them: participants
+  WarpBarriers shared_barriers;
   std::vector<Path> paths;
   size_t current = 0;
   uint32_t back_branches = 0;  // taken while diverged: when another path's turn comes

@@ -21,6 +21,7 @@ struct Fault {
   ErrorKind kind = ErrorKind::device;
   std::string message;  // without place
   int lane = -1;
+  std::string hint = {};
 };
 
 struct Step {

@@ -1,4 +1,5 @@
 // Convergence barriers that functions save and use again, and warps that part by the masks of their lanes.
+#include "instrument/sass/assemble.h"
 #include "tests/unit/interp/engine_fixture.h"
 
 namespace xtrace::interp_test {
@@ -118,6 +119,53 @@ TEST_F(EngineTest, LanesThatDoNotNameThemselvesAreAnIllegalInstruction) {
   EXPECT_EQ(r.error().kind, ErrorKind::device);
   EXPECT_NE(r.error().message.find("an illegal instruction"), std::string::npos) << r.error().to_string();
 }
+
+// Lanes below 8 call a function that saves B6, at which the others meet them afterwards, and uses it again; inside of it they
+// execute `inside`. Where all have met they execute `behind` and then `change`, and every lane stores UR4.
+struct Meeting {
+  const char *inside, *behind, *change;
+};
+class MeetingBehindACall : public EngineTest, public testing::WithParamInterface<Meeting> {
+ protected:
+  Result<EngineResult> run_meeting(const Meeting& m) {
+    std::vector<sass::RawInst> k;
+    for (const char* line :
+         {"S2R R0, SR_TID.X", "ISETP.GE.U32.AND P0, PT, R0, 0x8, PT", "UMOV UR4, 0x400", "BSSY B6, 0xb0", "@P0 BRA 0xa0",
+          "BMOV.32.CLEAR R2, B6", "BSSY B6, 0x90", m.inside, "BSYNC B6", "BMOV.32 B6, R2", "BSYNC B6", m.behind, m.change,
+          "MOV R6, UR4"}) {
+      const auto w = sass::assemble(**sass::find_arch(90), line, static_cast<int64_t>(k.size() * sass::inst_bytes));
+      if (!w) return tl::make_unexpected(w.error());
+      k.push_back(*w);
+    }
+    store_cell(k, {6}, {0}, {4});
+    k.push_back(enc::exit());
+    return run(k);
+  }
+};
+
+TEST_F(MeetingBehindACall, IsRefusedWhereAUniformRegisterWouldChangeTwice) {
+  const auto r = run_meeting({"YIELD", "NOP", "UIADD3 UR4, UR4, 0x200, URZ"});
+  ASSERT_FALSE(r);
+  EXPECT_EQ(r.error().kind, ErrorKind::unsupported);
+  for (const char* part : {"at 0x00c0: UIADD3", "UR4 changes once for each group", "the BSYNC at 0x00a0", "convergence barrier B6"})
+    EXPECT_NE(r.error().message.find(part), std::string::npos) << part << ": " << r.error().to_string();
+  EXPECT_NE(r.error().hint.find("__syncwarp()"), std::string::npos) << r.error().to_string();
+}
+TEST_F(MeetingBehindACall, SpoilsUniformPredicatesToo) {
+  const auto r = run_meeting({"YIELD", "@UP0 UIADD3 UR4, UR4, 0x200, URZ", "UISETP.EQ.U32.AND UP0, UPT, UR4, 0x400, UPT"});
+  ASSERT_FALSE(r);
+  EXPECT_NE(r.error().message.find("UP0 changes once"), std::string::npos) << r.error().to_string();
+}
+TEST_P(MeetingBehindACall, IsOneWhereNothingDependsOnIt) {
+  const auto r = run_meeting(GetParam());
+  ASSERT_TRUE(r) << r.error().to_string();
+  for (unsigned lane : {0, 7, 8, 31}) EXPECT_EQ(cell(lane), 0x600u) << lane;
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, MeetingBehindACall,
+                         testing::Values(Meeting{"NOP", "NOP", "UIADD3 UR4, UR4, 0x200, URZ"},            // nobody comes in between
+                                         Meeting{"YIELD", "WARPSYNC.ALL", "UIADD3 UR4, UR4, 0x200, URZ"},  // all wait here
+                                         Meeting{"YIELD", "NOP", "UMOV UR4, 0x600"},
+                                         Meeting{"YIELD", "UMOV UR4, 0x500", "UIADD3 UR4, UR4, 0x100, URZ"}));
 
 }  // namespace
 }  // namespace xtrace::interp_test
