@@ -2,8 +2,9 @@
 // (docs/isa.md, How lanes part and meet).
 #include "replay/interp/convergence.h"
 
-#include <array>
+#include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "instrument/sass/effects.h"
 #include "replay/interp/program.h"
@@ -13,15 +14,10 @@ namespace {
 
 constexpr unsigned uniform_registers = 63, uniform_predicates = 7, first_uniform_predicate = 8;
 
-// The uniform registers of a warp, and behind them the uniform predicates.
-struct Uniforms {
-  std::array<uint32_t, uniform_registers + uniform_predicates> values;
-  explicit Uniforms(const Step& s) {
-    for (unsigned u = 0; u < uniform_registers; ++u) values[u] = s.regs[s.program->layout.ur(u)].lane[0];
-    for (unsigned u = 0; u < uniform_predicates; ++u)
-      values[uniform_registers + u] = s.warp->preds[first_uniform_predicate + u];
-  }
-};
+uint32_t value_of(const Step& s, uint32_t uniform) {
+  return uniform < uniform_registers ? s.regs[s.program->layout.ur(uniform)].lane[0]
+                                     : s.warp->preds[first_uniform_predicate + uniform - uniform_registers];
+}
 
 UniformSet uniforms_of(const sass::RegEffects& e) {
   UniformSet set;
@@ -74,7 +70,30 @@ void come_to_barrier(Warp& w, uint32_t lanes, unsigned barrier) {
 void others_may_run(Warp& w, uint32_t lanes) {
   WarpBarriers& b = w.shared_barriers;
   b.first &= ~lanes;
+  b.stopped |= (b.apart & lanes) != 0 && !b.changes.empty();
   for (size_t k = 0; k < b.held.size(); ++k) b.lost[k] |= b.expecting[k] & ~b.held[k] & ~b.safe[k] & ~b.first;
+}
+
+void yielded(Warp& w, uint32_t lanes) {
+  WarpBarriers& b = w.shared_barriers;
+  others_may_run(w, lanes);
+  uint32_t behind = 0;
+  for (size_t k = 0; k < b.held.size(); ++k) {
+    if ((b.expecting[k] & ~lanes & w.live) == 0) continue;
+    b.lost[k] |= b.expecting[k] & lanes;
+    behind |= b.expecting[k] & lanes;
+  }
+  if (b.behind == 0) b.read_behind = {};
+  b.written_behind = {};
+  b.behind |= behind;
+  b.watched = b.apart | b.behind;
+}
+
+void together(Warp& w, uint32_t lanes) {
+  WarpBarriers& b = w.shared_barriers;
+  b.stopped |= (b.apart & lanes) != 0 && !b.changes.empty();
+  b.apart &= ~lanes;
+  b.watched = b.apart | b.behind;
 }
 
 void met(Warp& w, const Path& path, uint32_t lanes) {
@@ -86,16 +105,22 @@ void met(Warp& w, const Path& path, uint32_t lanes) {
   } else {
     if ((lanes & ~path.mask) != 0) {  // of one path nobody waited
       if (b.apart == 0) b.read = b.written = {};
+      if ((b.behind & lanes) != 0) b.read |= b.read_behind;
+      if ((b.apart & lanes) == 0) {
+        b.met_at = path.at - 1;
+        b.met_by = static_cast<uint8_t>(barrier);
+        b.met_yielded = (b.behind & lanes) != 0;
+      }
       b.apart |= lanes;
-      b.met_at = path.at - 1;
-      b.met_by = static_cast<uint8_t>(barrier);
     }
     b.saved_lost[barrier] &= ~lanes;
+    b.behind &= ~lanes;
+    b.watched = b.apart | b.behind;
   }
   leave_shared(w, lanes, barrier);
 }
 
-void execute_apart(Step& s, const Inst& i) {
+void execute_watched(Step& s, const Inst& i) {
   // Uniform registers of probes count what each path writes, and are changed by each.
   if (s.program->spliced) {
     if (s.mask != 0) i.exec(s, i);
@@ -103,26 +128,44 @@ void execute_apart(Step& s, const Inst& i) {
   }
   WarpBarriers& b = s.warp->shared_barriers;
   const sass::Effects e = sass::effects(*s.program->arch, s.program->words[i.index], i.pc);
-  const UniformSet defined = uniforms_of(e.def);
-  b.read |= uniforms_of(e.use) & ~b.written;
+  const UniformSet used = uniforms_of(e.use), defined = uniforms_of(e.def);
+  const bool behind = (b.behind & s.active) != 0, apart = (b.apart & s.active) != 0;
+  if (behind) b.read_behind |= used & ~b.written_behind;
+  if (apart) b.read |= used & ~b.written;
   if (s.mask == 0) return;
-  const Uniforms before(s);
+  std::vector<UniformChange> changes;
+  for (uint32_t u = 0; u < defined.size(); ++u)
+    if (apart && defined[u] && b.read[u]) changes.push_back({u, value_of(s, u), i.index});
   i.exec(s, i);
-  if (s.faulted) return;
+  if (behind) b.written_behind |= defined;
+  if (!apart) return;
   b.written |= defined & ~b.read;
-  if ((defined & b.read).none()) return;
-  const Uniforms after(s);
-  for (unsigned u = 0; u < defined.size(); ++u) {
-    if (!defined[u] || !b.read[u] || before.values[u] == after.values[u]) continue;
-    s.fail(ErrorKind::unsupported,
-           fmt::format("{}{} changes once for each group of lanes that comes here, and which lanes come together is not modelled: at "
-                       "the BSYNC at {:#06x} lanes of the warp hold different values of convergence barrier B{}, where the hardware "
-                       "has one for the warp",
-                       u < uniform_registers ? "UR" : "UP", u < uniform_registers ? u : u - uniform_registers,
-                       b.met_at * sass::inst_bytes, b.met_by));
-    s.fault.hint = "__syncwarp() in the source, between that place and this one, makes all lanes come as one group";
-    return;
-  }
+  for (const UniformChange& c : changes)
+    if (std::ranges::find(b.changes, c.which, &UniformChange::which) == b.changes.end()) b.changes.push_back(c);
+}
+
+std::optional<UniformChange> lasting_change(const Step& s) {
+  WarpBarriers& b = s.warp->shared_barriers;
+  b.stopped = false;
+  const std::vector<UniformChange> changes = std::exchange(b.changes, {});
+  for (const UniformChange& c : changes)
+    if (value_of(s, c.which) != c.from) return c;
+  return std::nullopt;
+}
+
+Fault apart_fault(const Warp& w, const UniformChange& change) {
+  const WarpBarriers& b = w.shared_barriers;
+  const bool predicate = change.which >= uniform_registers;
+  const uint32_t at = b.met_at * sass::inst_bytes;
+  return {ErrorKind::unsupported,
+          fmt::format("{}{} changes here for one group of lanes while another has yet to read it, and which lanes come together is not "
+                      "modelled: {}",
+                      predicate ? "UP" : "UR", predicate ? change.which - uniform_registers : change.which,
+                      b.met_yielded ? fmt::format("at the BSYNC at {:#06x} the hardware waits for no lanes that yield", at)
+                                    : fmt::format("at the BSYNC at {:#06x} lanes of the warp hold different values of convergence barrier "
+                                                  "B{}, where the hardware has one for the warp",
+                                                  at, b.met_by)),
+          -1, "__syncwarp() in the source, between that place and this one, makes all lanes come as one group"};
 }
 
 }  // namespace xtrace::replay::interp

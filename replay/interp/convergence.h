@@ -1,6 +1,8 @@
 // What the one B0..B15 of a warp hold on hardware, and which lanes may come through a BSYNC one after the other there that
-// meet here. Where that could change a uniform register the launch is refused.
+// meet here. Where one of them reads a uniform register that another has changed the launch is refused.
 #pragma once
+
+#include <optional>
 
 #include "replay/interp/step.h"
 
@@ -17,13 +19,18 @@ void parted(Warp& w, uint32_t lanes, uint32_t taken);
 void come_to_barrier(Warp& w, uint32_t lanes, unsigned barrier);
 // Lanes wait, end or yield: others of the warp may come to a BSYNC now.
 void others_may_run(Warp& w, uint32_t lanes);
+// Lanes yield: others of the warp do not wait for them at a BSYNC.
+void yielded(Warp& w, uint32_t lanes);
 // `lanes` go on together from where `path` waits, a BSYNC or a WARPSYNC.
 void met(Warp& w, const Path& path, uint32_t lanes);
 // Lanes that came one after the other waited for each other.
-inline void together(Warp& w, uint32_t lanes) { w.shared_barriers.apart &= ~lanes; }
+void together(Warp& w, uint32_t lanes);
 
-// Executes an instruction for a path of which lanes may be apart. A fault when it changes what they read before: those that
-// come later would read something else.
-void execute_apart(Step& s, const Inst& i);
+// Executes an instruction for a path of which lanes may be apart, or behind.
+void execute_watched(Step& s, const Inst& i);
+// Lanes that are apart have stopped: what they changed of what they read before, if it has not its old value again. Lanes that
+// come later read something else there.
+std::optional<UniformChange> lasting_change(const Step& s);
+Fault apart_fault(const Warp& w, const UniformChange& change);
 
 }  // namespace xtrace::replay::interp

@@ -239,16 +239,17 @@ Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
       if (s.faulted) return located(cta, w, at, s.fault);
     }
     if (s.mask != 0) lanes += static_cast<uint32_t>(std::popcount(s.active));
-    if ((w.shared_barriers.apart & s.active) != 0) [[unlikely]]
-      execute_apart(s, i);
-    else if (s.mask != 0 && late == nullptr)
-      i.exec(s, i);
+    const auto execute = [&] { late == nullptr ? i.exec(s, i) : late_->execute(*late, s, i); };
+    if (i.touches_uniforms && (w.shared_barriers.watched & s.active) != 0) [[unlikely]]
+      execute_watched(s, i, execute);
     else if (s.mask != 0)
-      late_->execute(*late, s, i);
+      execute();
     if (s.faulted) return located(cta, w, at, s.fault);
     advance(w, i);
     if (s.next == Next::fall) current_path(w).at = at + 1;
-    if (s.next == Next::fall && !s.yield) continue;
+    if (s.next == Next::fall && !s.yield && !w.shared_barriers.stopped) continue;
+    if (w.shared_barriers.stopped)
+      if (const auto change = lasting_change(s)) return located(cta, w, change->by, apart_fault(w, *change));
     const bool gives_way = s.yield && i.flag[3];  // other paths and warps go first
     turn.back_branches += s.yield;
     const bool rotate = s.yield && w.paths.size() > 1 && (gives_way || ++w.back_branches % path_slice == 0);

@@ -48,6 +48,7 @@ struct Inst {
   Exec exec = nullptr;
   PredOperand guard;
   bool uniform = false;  // executes once for the warp, under a uniform predicate
+  bool touches_uniforms = false;  // reads or writes uniform registers or uniform predicates
   uint8_t stall = 1, wait = 0, write_barrier = 7, read_barrier = 7;
   Unit unit = Unit::fixed;
 

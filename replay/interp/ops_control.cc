@@ -375,7 +375,7 @@ void decode_nothing(Decoder& d, Inst& i) {
 }
 void give_way(Step& s, const Inst&) {
   s.yield = true;
-  others_may_run(*s.warp, s.active);
+  yielded(*s.warp, s.active);
 }
 void decode_yield(Decoder& d, Inst& i) {
   all_hints(d);

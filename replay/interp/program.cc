@@ -80,6 +80,10 @@ bool as_on_sm90(const sass::Arch& arch, const sass::Form& form, const sass::RawI
   return access != sass::WidthRule::ati || get_bits(w, bits(75, 73)) <= (arch.sm < 90 ? 3u : 2u);
 }
 
+bool touches_uniforms(const sass::Effects& e) {
+  return e.use.ur.any() || e.def.ur.any() || (e.use.upred | e.def.upred) != 0;
+}
+
 void decode_one(Program& p, uint32_t index) {
   const sass::RawInst& w = p.words[index];
   Inst i;
@@ -107,6 +111,7 @@ void decode_one(Program& p, uint32_t index) {
     }
   }
   if (p.changes_registers) i.registers = registers_of(*p.arch, w, i.pc);
+  i.touches_uniforms = touches_uniforms(sass::effects(*p.arch, w, i.pc));
   XT_CHECK(!problem.empty() || i.exec != nullptr, "an operation was decoded without a way to execute it");
   if (!problem.empty()) {
     i.exec = refuse;

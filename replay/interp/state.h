@@ -47,13 +47,18 @@ struct Path {
 
 // Uniform registers UR0..UR62, and behind them UP0..UP6.
 using UniformSet = std::bitset<70>;
+struct UniformChange {
+  uint32_t which = 0, from = 0;
+  uint32_t by = 0;  // index of the instruction
+};
 
 // B0..B15 as the hardware has them, one each for the warp, beside the masks that lanes have here (docs/isa.md, How lanes part
-// and meet). Lanes that come to a BSYNC while others of the warp use its barrier for something else do not wait there.
+// and meet). Lanes that come to a BSYNC while others of the warp use its barrier for something else do not wait there, and nobody
+// waits there for lanes that yield.
 struct WarpBarriers {
   std::array<uint32_t, 16> held{};        // lanes that the barrier names
   std::array<uint32_t, 16> expecting{};   // lanes that joined it and did not meet there yet
-  std::array<uint32_t, 16> lost{};        // of these: those that it did not name when others may have run
+  std::array<uint32_t, 16> lost{};        // of these: those that it did not name when others may have run, or that yielded
   std::array<uint32_t, 16> saved_lost{};  // the same, of a barrier that its lanes have saved and use again
   std::array<uint32_t, 16> safe{};        // that wait there, and did on hardware before others could run
   // Lanes that the hardware lets go first where their path parts, and that did not wait since: they do so before others do anything.
@@ -61,9 +66,16 @@ struct WarpBarriers {
   // Lanes that met at a barrier that some had lost: until a WARPSYNC, or a BSYNC that they are all sure of, the hardware may
   // let them come one after the other.
   uint32_t apart = 0;
-  UniformSet read, written;  // by them, the first time
-  uint32_t met_at = 0;       // index of the BSYNC
-  uint8_t met_by = 0;        // its barrier
+  // Lanes that yielded: others may have gone on from the BSYNC at which they meet here.
+  uint32_t behind = 0;
+  uint32_t watched = 0;                    // both
+  UniformSet read, written;                // by lanes that are apart, the first time
+  UniformSet read_behind, written_behind;  // by lanes that are behind; written since they yielded
+  std::vector<UniformChange> changes;      // by lanes that are apart, of what was read before
+  bool stopped = false;                    // ... and now they wait, end or yield: lanes that come later see them
+  uint32_t met_at = 0;                     // index of the BSYNC
+  uint8_t met_by = 0;                      // its barrier
+  bool met_yielded = false;
 };
 
 // Rows of a warp's register file: R0..R(n-1), a row of zeros (RZ, URZ), a row that takes what is written to
