@@ -6,24 +6,16 @@
 #include <bit>
 #include <utility>
 
-#include "instrument/sass/effects.h"
 #include "replay/interp/program.h"
 
 namespace xtrace::replay::interp {
 namespace {
 
-constexpr unsigned uniform_registers = 63, uniform_predicates = 7, first_uniform_predicate = 8;
+constexpr unsigned first_uniform_predicate = 8;  // in Warp::preds
 
 uint32_t value_of(const Step& s, uint32_t uniform) {
   return uniform < uniform_registers ? s.regs[s.program->layout.ur(uniform)].lane[0]
                                      : s.warp->preds[first_uniform_predicate + uniform - uniform_registers];
-}
-
-UniformSet uniforms_of(const sass::RegEffects& e) {
-  UniformSet set;
-  for (unsigned u = 0; u < uniform_registers; ++u) set[u] = e.ur[u];
-  for (unsigned u = 0; u < uniform_predicates; ++u) set[uniform_registers + u] = (e.upred >> u & 1) != 0;
-  return set;
 }
 
 }  // namespace
@@ -120,23 +112,22 @@ void met(Warp& w, const Path& path, uint32_t lanes) {
   leave_shared(w, lanes, barrier);
 }
 
-void execute_watched(Step& s, const Inst& i) {
+void execute_watched(Step& s, const Inst& i, const std::function<void()>& execute) {
   // Uniform registers of probes count what each path writes, and are changed by each.
   if (s.program->spliced) {
-    if (s.mask != 0) i.exec(s, i);
+    if (s.mask != 0) execute();
     return;
   }
   WarpBarriers& b = s.warp->shared_barriers;
-  const sass::Effects e = sass::effects(*s.program->arch, s.program->words[i.index], i.pc);
-  const UniformSet used = uniforms_of(e.use), defined = uniforms_of(e.def);
+  const auto& [used, defined] = s.program->uniforms[static_cast<size_t>(i.uniforms)];
   const bool behind = (b.behind & s.active) != 0, apart = (b.apart & s.active) != 0;
   if (behind) b.read_behind |= used & ~b.written_behind;
   if (apart) b.read |= used & ~b.written;
   if (s.mask == 0) return;
   std::vector<UniformChange> changes;
-  for (uint32_t u = 0; u < defined.size(); ++u)
-    if (apart && defined[u] && b.read[u]) changes.push_back({u, value_of(s, u), i.index});
-  i.exec(s, i);
+  for (uint32_t u = 0; apart && u < defined.size(); ++u)
+    if (defined[u] && b.read[u]) changes.push_back({u, value_of(s, u), i.index});
+  execute();
   if (behind) b.written_behind |= defined;
   if (!apart) return;
   b.written |= defined & ~b.read;

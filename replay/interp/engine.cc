@@ -240,7 +240,7 @@ Status Engine::run_warp(Cta& cta, Warp& w, Turn& turn) {
     }
     if (s.mask != 0) lanes += static_cast<uint32_t>(std::popcount(s.active));
     const auto execute = [&] { late == nullptr ? i.exec(s, i) : late_->execute(*late, s, i); };
-    if (i.touches_uniforms && (w.shared_barriers.watched & s.active) != 0) [[unlikely]]
+    if (i.uniforms >= 0 && (w.shared_barriers.watched & s.active) != 0) [[unlikely]]
       execute_watched(s, i, execute);
     else if (s.mask != 0)
       execute();

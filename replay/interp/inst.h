@@ -48,7 +48,6 @@ struct Inst {
   Exec exec = nullptr;
   PredOperand guard;
   bool uniform = false;  // executes once for the warp, under a uniform predicate
-  bool touches_uniforms = false;  // reads or writes uniform registers or uniform predicates
   uint8_t stall = 1, wait = 0, write_barrier = 7, read_barrier = 7;
   Unit unit = Unit::fixed;
 
@@ -64,6 +63,7 @@ struct Inst {
   uint32_t op = 0;      // what the operation puts into these is its own business
   uint32_t type = 0;
   uint32_t imm = 0;
+  int32_t uniforms = -1;   // index in Program::uniforms of one that reads or writes uniform registers or predicates
   uint16_t registers = 0;  // that a thread must hold; 0 in kernels that hold the same throughout
   uint8_t bytes = 0;       // of a memory access, per lane
   uint8_t scale = 0;       // of a shared address: how far its register is shifted

@@ -1,6 +1,7 @@
 #include "replay/interp/program.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "instrument/sass/effects.h"
@@ -80,8 +81,11 @@ bool as_on_sm90(const sass::Arch& arch, const sass::Form& form, const sass::RawI
   return access != sass::WidthRule::ati || get_bits(w, bits(75, 73)) <= (arch.sm < 90 ? 3u : 2u);
 }
 
-bool touches_uniforms(const sass::Effects& e) {
-  return e.use.ur.any() || e.def.ur.any() || (e.use.upred | e.def.upred) != 0;
+UniformSet uniforms_of(const sass::RegEffects& e) {
+  UniformSet set;
+  for (unsigned u = 0; u < uniform_registers; ++u) set[u] = e.ur[u];
+  for (unsigned u = 0; u < uniform_predicates; ++u) set[uniform_registers + u] = (e.upred >> u & 1) != 0;
+  return set;
 }
 
 void decode_one(Program& p, uint32_t index) {
@@ -111,7 +115,11 @@ void decode_one(Program& p, uint32_t index) {
     }
   }
   if (p.changes_registers) i.registers = registers_of(*p.arch, w, i.pc);
-  i.touches_uniforms = touches_uniforms(sass::effects(*p.arch, w, i.pc));
+  if (const sass::Effects e = sass::effects(*p.arch, w, i.pc);
+      e.use.ur.any() || e.def.ur.any() || (e.use.upred | e.def.upred) != 0) {
+    i.uniforms = static_cast<int32_t>(p.uniforms.size());
+    p.uniforms.push_back({uniforms_of(e.use), uniforms_of(e.def)});
+  }
   XT_CHECK(!problem.empty() || i.exec != nullptr, "an operation was decoded without a way to execute it");
   if (!problem.empty()) {
     i.exec = refuse;
@@ -162,7 +170,7 @@ Result<Program> decode_program(ByteView cubin, const LaunchImage& launch) {
     return unsupported("the interpreter executes code of sm_80 to sm_90, and kernel {} is for {}", kernel.name,
                        p.arch->name);
   p.kernel = kernel.name;
-  p.spliced = !std::ranges::equal(cubin, launch.code);
+  p.spliced = cubin.size() != launch.code.size() || std::memcmp(cubin.data(), launch.code.data(), cubin.size()) != 0;
   p.registers = kernel.register_count;
   p.layout.gprs = kernel.register_count > reserved_registers ? kernel.register_count - reserved_registers : 0;
   p.shared_bytes = kernel.shared_bytes;

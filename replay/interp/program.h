@@ -16,6 +16,10 @@
 
 namespace xtrace::replay::interp {
 
+struct UniformEffects {
+  UniformSet use, def;
+};
+
 struct Program {
   const sass::Arch* arch = nullptr;
   std::string kernel;
@@ -25,6 +29,7 @@ struct Program {
   std::unordered_map<uint32_t, int32_t> pool_index;
   std::vector<std::string>
       problems;  // why an instruction is refused: Inst::op of a refusing one is the index here
+  std::vector<UniformEffects> uniforms;
   std::map<uint32_t, HandleConstant> handles;  // of the instructions that have one, by index
   ConstantBanks banks;
   RowLayout layout;

@@ -46,7 +46,8 @@ struct Path {
 };
 
 // Uniform registers UR0..UR62, and behind them UP0..UP6.
-using UniformSet = std::bitset<70>;
+constexpr unsigned uniform_registers = 63, uniform_predicates = 7;
+using UniformSet = std::bitset<uniform_registers + uniform_predicates>;
 struct UniformChange {
   uint32_t which = 0, from = 0;
   uint32_t by = 0;  // index of the instruction
