@@ -4,6 +4,7 @@
 #include <array>
 
 #include "instrument/occupancy.h"
+#include "instrument/sequence.h"
 
 namespace xtrace::instrument {
 namespace {
@@ -229,10 +230,24 @@ std::optional<Holder> Scratch::try_holder(InstIndex from, InstIndex to, std::ini
   return std::nullopt;
 }
 
+namespace {
+
+// Scoreboards that an instruction takes so shortly before the next one that a wait there does not see it (latency::scoreboard_visible).
+uint8_t taken_too_near(const sass::Control& c) {
+  uint8_t taken = 0;
+  for (const uint8_t sb : {c.write_barrier, c.read_barrier})
+    if (sb < 6 && c.stall < latency::scoreboard_visible) taken |= static_cast<uint8_t>(1u << sb);
+  return taken;
+}
+
+}  // namespace
+
 std::optional<Holder> Scratch::after_wait(InstIndex at, Holder::Shape shape, const std::optional<Holder>& previous) const {
   const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
+  const uint8_t unseen = at > 0 ? taken_too_near(sass::get_control(code_->insts[at - 1].raw)) : 0;
   for (unsigned sb = 0; sb < 6; ++sb) {
     const auto waits = static_cast<uint8_t>(1u << sb);
+    if (unseen & waits) continue;
     const auto reg = fit(liveness_->writable_after_wait(at, own, waits), shape, busy_with(previous));
     if (!reg) continue;
     const bool other = previous && previous->scoreboard == scoreboard_[0] && previous->reg != *reg;

@@ -150,6 +150,11 @@ TEST(Scratch, ARegisterAfterAWait) {
     if (!h) continue;
     EXPECT_TRUE(live.writable_after_wait(i, own, h->wait_mask).test(h->reg[0])) << where(*code, i);
     EXPECT_EQ(std::popcount(h->wait_mask), 1);
+    // A wait in the next cycle does not see the scoreboard.
+    if (i == 0) continue;
+    const sass::Control before = sass::get_control(code->insts[i - 1].raw);
+    for (const uint8_t sb : {before.write_barrier, before.read_barrier})
+      EXPECT_FALSE(sb < 6 && before.stall < 2 && (h->wait_mask >> sb & 1)) << where(*code, i);
     waited += !live.writable_before(i, own).test(h->reg[0]);
   }
   EXPECT_GE(waited, 1u);
