@@ -56,7 +56,7 @@ class Stream {
   uint32_t last_clock() const { return static_cast<uint32_t>(std::max(clock_, last_clock_)); }
   bool terminated() const { return terminated_; }
   uint64_t doubtful() const { return doubtful_; }
-  uint64_t stored() const { return at_ - map_.layout.lead_bytes; }   // bytes of records in the slot
+  uint64_t stored() const { return at_ - map_.layout.lead_bytes - unwritten_; }   // bytes of records in the slot
 
  private:
   void put(const wire::Chunk& c) {
@@ -311,6 +311,7 @@ class Stream {
     const uint32_t mask = full ? all_lanes_ : value_at<uint32_t>(slot_, at_ + sizeof word);
     if (map_.blocks[block].rounds_at != 0 && !leave_loops(block, mask)) return give_up();
     execution(block, mask);
+    if (map_.blocks[block].rounds_bytes() > 4) unwritten_ += 4 * static_cast<uint64_t>(32 - std::popcount(mask));   // each lane its word
     uint64_t at = at_;
     for (uint32_t next : map_.blocks[block].chain) {
       at += sizeof word;
@@ -396,7 +397,7 @@ class Stream {
   std::vector<uint64_t> clocks_;        // of instructions, of those
   Bytes* out_ = nullptr;
   uint32_t bytes_ = 0;
-  uint64_t doubtful_ = 0;
+  uint64_t doubtful_ = 0, unwritten_ = 0;
   bool ended_ = false, terminated_ = false;
   bool halves_ = false;          // the record before ended with half a clock
 };
