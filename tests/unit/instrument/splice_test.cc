@@ -190,7 +190,7 @@ TEST(Splice, PlainSlots) {
   EXPECT_GT(implied, 10000u);
   EXPECT_GT(head_alone, 100u);   // the clock above the block number, and no other
   EXPECT_GE(in_head, 13u);
-  EXPECT_GT(counts, 10u);
+  EXPECT_GE(counts, 8u);   // blocks behind loops whose rounds are counted
 }
 
 // Under inst with implied clocks the prologue's second half stands where the kernel first waits, though a clock is read before.
