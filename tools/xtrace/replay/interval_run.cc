@@ -24,7 +24,7 @@ constexpr uint32_t draws = 2, stretch_draws = 4;   // of CTAs, at each rate: whe
 constexpr double most_cycles_per_us = 2000, slowed_down = 8;
 
 // A quantity at all rates.
-struct Measured {
+struct Quantity {
   std::vector<SiteLaunch> dense[stretch_draws];   // at the rate of the table
   std::vector<trace::RateMean> means;      // of each module
   std::vector<double> first_dense;         // launches of the first module
@@ -128,7 +128,7 @@ class IntervalRun {
     const uint32_t first_seed = todo.empty() ? 0 : todo[0].seed;
     XT_TRY_STATUS(replays.run(todo, [&](size_t k, SiteResult result) -> Status {
       const SitePlan& plan = todo[k];
-      Measured& m = measured_[{plan.around, plan.pc}];
+      Quantity& m = measured_[{plan.around, plan.pc}];
       for (const SiteLaunch& launch : result.launches) out.too_long += launch.too_long;
       if (plan.span != 1 || plan.twice)
         for (const SiteLaunch& launch : result.launches) m.other.push_back(launch.mean());
@@ -157,7 +157,7 @@ class IntervalRun {
   }
 
   // Sparse replays measure other CTAs: what counts is how far each is from the dense ones in the same warps.
-  void add(SiteResult result, const SitePlan& plan, uint32_t draw, Measured& m) {
+  void add(SiteResult result, const SitePlan& plan, uint32_t draw, Quantity& m) {
     std::vector<SiteLaunch>& dense = m.dense[draw];
     const bool is_dense = plan.one_in == base_;
     if (is_dense && !result.launches.empty()) {
@@ -193,13 +193,13 @@ class IntervalRun {
     if (is_dense) dense = std::move(result.launches);
   }
 
-  const Measured* find(Around around, uint32_t pc) const {
+  const Quantity* find(Around around, uint32_t pc) const {
     const auto found = measured_.find({around, pc});
     return found == measured_.end() || !found->second.estimate ? nullptr : &found->second;
   }
 
   std::optional<trace::StretchTimes> stretch(Around around, uint32_t pc) const {
-    const Measured* m = find(around, pc);
+    const Quantity* m = find(around, pc);
     if (m == nullptr) return std::nullopt;
     trace::StretchTimes t{m->estimate->cycles, m->estimate->error, static_cast<double>(m->pause), {}};
     if (!m->other.empty() && !m->first_dense.empty()) {
@@ -210,10 +210,10 @@ class IntervalRun {
   }
 
   // What the clock in front of the site adds, by the one in front of it: pairs around each of them, and around both.
-  trace::SiteTimes site(uint32_t pc, const Measured& m) const {
+  trace::SiteTimes site(uint32_t pc, const Quantity& m) const {
     trace::SiteTimes t{pc, m.stall, waits(pc), m.estimate->cycles, m.estimate->error, m.excess, {}};
     for (double& share : t.excess) share /= std::max(1.0, static_cast<double>(m.samples));
-    const Measured* before = pc >= trace::inst_bytes ? find(Around::instruction, pc - trace::inst_bytes) : nullptr;
+    const Quantity* before = pc >= trace::inst_bytes ? find(Around::instruction, pc - trace::inst_bytes) : nullptr;
     if (before == nullptr || before->other.empty() || before->first_dense.empty() || m.first_dense.empty()) return t;
     const trace::Scattered first = scattered(before->first_dense), second = scattered(m.first_dense), both = scattered(before->other);
     t.added = trace::Scattered{first.cycles + second.cycles - both.cycles,
@@ -234,14 +234,14 @@ class IntervalRun {
       t.executions = static_cast<double>(counts_.blocks[b].warps) / std::max(1u, c_.warps);
       t.body = stretch(Around::body, blocks[b].first_pc);
       for (uint32_t pc = blocks[b].first_pc; pc < last_of(blocks[b]) || (!whole_ && pc == last_of(blocks[b])); pc += trace::inst_bytes) {
-        if (const Measured* m = find(Around::instruction, pc))
+        if (const Quantity* m = find(Around::instruction, pc))
           t.sites.push_back(site(pc, *m));
         else
           ++t.unknown;
       }
       if (whole_) {
         const uint32_t last = last_of(blocks[b]);
-        if (const Measured* m = find(Around::instruction, last)) {
+        if (const Quantity* m = find(Around::instruction, last)) {
           t.last_site = site(last, *m);
         } else if ((t.last = stretch(Around::block, last))) {
           t.last_stall = control(last).stall;
@@ -259,7 +259,7 @@ class IntervalRun {
     if (kernel_) life_ = std::max(0.0, kernel_->cycles - added.of(*kernel_, false));
   }
   double samples_of(Around around, uint32_t pc) const {
-    const Measured* m = find(around, pc);
+    const Quantity* m = find(around, pc);
     return m == nullptr ? 0 : static_cast<double>(m->samples);
   }
 
@@ -269,7 +269,7 @@ class IntervalRun {
     for (size_t k = 0; k < blocks_.size(); ++k) {
       const wire::Block& block = c_.splicer.blocks()[number_[k]];
       const double executions = blocks_[k].executions;
-      const auto add = [&](const trace::Interval& i, uint32_t pc, const Measured& m) {
+      const auto add = [&](const trace::Interval& i, uint32_t pc, const Quantity& m) {
         const auto found = table_.all().find({pc, request_.one_in});
         const bool known = found != table_.all().end() && found->second.cycles.count() != 0;
         out.rows.push_back({pc, i.cycles, i.error, m.estimate->converged,
@@ -283,7 +283,7 @@ class IntervalRun {
   }
 
   // Adds what a quantity was for each warp in the dense replays, in proportion, so that it is `cycles` on average. False: not known.
-  bool add_to_warps(const Measured* m, double cycles, std::vector<double>& sums) const {
+  bool add_to_warps(const Quantity* m, double cycles, std::vector<double>& sums) const {
     if (m == nullptr) return false;
     double n = 0, sum = 0;
     for (const auto& dense : m->dense)
@@ -304,7 +304,7 @@ class IntervalRun {
 
   // The sum of the intervals of each warp against its life, and of all warps the median of that.
   Status add_up(diff::IntervalFidelity& out) {
-    const Measured* life = find(Around::kernel, 0);
+    const Quantity* life = find(Around::kernel, 0);
     if (life == nullptr || life_ <= 0) return {};
     std::vector<double> sums(c_.warps), lives(c_.warps);
     for (size_t k = 0; k < blocks_.size(); ++k) {
@@ -335,7 +335,7 @@ class IntervalRun {
   const bool whole_;
   const uint32_t base_;
   double longest_ = 0;                         // cycles of the launch, at most
-  std::map<Key, Measured> measured_;
+  std::map<Key, Quantity> measured_;
   std::vector<size_t> number_;                 // of the block, parallel to blocks_
   std::vector<trace::BlockTimes> blocks_;
   std::vector<trace::BlockIntervals> intervals_;

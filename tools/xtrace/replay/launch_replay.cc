@@ -1,18 +1,9 @@
 #include "tools/xtrace/replay/launch_replay.h"
 
 #include <algorithm>
-#include <set>
 
 #include "tools/xtrace/kernel_name.h"
-#include "tools/xtrace/replay/count_run.h"
-#include "tools/xtrace/replay/emit.h"
-#include "tools/xtrace/replay/facts.h"
-#include "tools/xtrace/replay/measurement.h"
-#include "tools/xtrace/replay/mem_run.h"
-#include "tools/xtrace/replay/pair_rotation.h"
-#include "tools/xtrace/replay/point_run.h"
-#include "tools/xtrace/replay/probe_work.h"
-#include "tools/xtrace/replay/sample_on_launch.h"
+#include "tools/xtrace/replay/launch_run.h"
 #include "tools/xtrace/replay/search.h"
 
 namespace xtrace::cli {
@@ -20,18 +11,6 @@ namespace {
 
 using diff::ConfigReport;
 using instrument::ProbeKind;
-
-// Their times move with what they measure: they show where, not how long.
-bool shows_dense_times(const std::string& probe) {
-  return probe == "inst" || probe == "sync" || probe == "range" || probe == "latency";
-}
-
-std::string stem_of(const bundle::LaunchRecord& launch) {
-  std::string name = shorten_kernel(demangled(launch.kernel), 40);
-  for (char& ch : name)
-    if (!std::isalnum(static_cast<unsigned char>(ch)) && ch != '_') ch = '_';
-  return fmt::format("launch{}-{}", launch.ordinal, name);
-}
 
 // Of the part that `splicer` looks at.
 uint64_t executions_of_sites(const instrument::Splicer& splicer, const trace::Aggregate& aggregate) {
@@ -41,93 +20,38 @@ uint64_t executions_of_sites(const instrument::Splicer& splicer, const trace::Ag
   return sum;
 }
 
-class LaunchReplay {
- public:
-  LaunchReplay(replay::Backend& backend, const replay::LaunchImage& launch, const ReplayOptions& options,
-               TimingProcesses* processes)
-      : backend_(backend), launch_(launch), options_(options), processes_(processes) {}
+}  // namespace
 
-  Result<diff::ReplayReport> run() {
-    describe();
-    XT_TRY_STATUS(read_code());
-    XT_TRY_STATUS(backend_.prepare(launch_));
-    XT_TRY(clean_, backend_.load(launch_.code));
-    XT_TRY(clean_resources_, backend_.resources(clean_));
-    XT_TRY(reference_, replay::clean_replays(backend_, launch_, clean_, std::max(1u, options_.clean_replays)));
-    for (ProbeKind probe : options_.probes)
-      if (probe == ProbeKind::none) report_.configs.push_back(clean_config());
-    XT_TRY_STATUS(instrumented());
-    describe_clean();
-    XT_TRY_STATUS(time());
-    add_dense_intervals();
-    judge();
-    if (options_.search) XT_TRY_STATUS(choose_richest(report_, options_, stem_of(launch_.record)));
-    XT_TRY_STATUS(emit());
-    for (const std::string& note : backend_.notes()) warn(note);
-    runs_.clear();
-    XT_TRY_STATUS(backend_.finish());
-    for (std::string& warning : report_.warnings) warning = with_readable_names(warning);
-    for (ConfigReport& config : report_.configs) config.refused = with_readable_names(config.refused);
-    return std::move(report_);
-  }
+std::string stem_of(const bundle::LaunchRecord& launch) {
+  std::string name = shorten_kernel(demangled(launch.kernel), 40);
+  for (char& ch : name)
+    if (!std::isalnum(static_cast<unsigned char>(ch)) && ch != '_') ch = '_';
+  return fmt::format("launch{}-{}", launch.ordinal, name);
+}
 
- private:
-  struct Run {
-    size_t config = 0;                       // in report_.configs
-    std::unique_ptr<ProbeRun> probe;
-    Sample sample;
-    std::vector<diff::ProbeWork> work;       // of each of probe->loaded()
-  };
-
-  void describe();
-  void describe_clean();
-  Status read_code();
-  ConfigReport clean_config() const;
-  Status instrumented();
-  Status trace_configs(LaunchContext& c);
-  Status pair_config(LaunchContext& c, Sample sample);
-  Result<std::unique_ptr<ProbeRun>> run_probe(LaunchContext& c, ProbeKind probe, Sample sample, const Counts& counts);
-  void warn_of_clocks(const instrument::Splicer& splicer, const TraceRun& run, const Counts& counts, const std::string& probe);
-  Status time();
-  void rotations_of_runs();
-  static Sample part_of(Sample sample, const LoadedPart& part) {
-    if (sample.sites_one_in > 1) sample.part += part.number;
-    return sample;
-  }
-  void add_dense_intervals();
-  void judge();
-  Status emit();
-  Status emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config);
-  void warn(const std::string& text);   // once
-  uint32_t wave() const { return clean_resources_.ctas_per_sm * backend_.info().sm_count; }   // CTAs that fit on the GPU at once
-  Drawn drawn(const Sample& sample) const { return cli::drawn(sample, options_.seed, wave()); }
-  bool rotates(const Sample& sample) const { return options_.rotate && sample.sites_one_in > 1; }
-  ConfigReport& refuse(ProbeKind probe, const Sample& sample, const Error& error);
-  void refuse_all(const Sample& sample, const Error& error);   // every probe
-  void refuse_all(const Error& error);
-
-  replay::Backend& backend_;
-  const replay::LaunchImage& launch_;
-  const ReplayOptions& options_;
-  TimingProcesses* processes_;
-  diff::ReplayReport report_;
-  replay::ModuleHandle clean_ = 0;
-  replay::Resources clean_resources_;
-  replay::CleanReference reference_;
-  std::optional<instrument::Splicer> splicer_;
-  std::optional<Error> unread_;            // why there is none
-  std::optional<LaunchContext> context_;
-  std::vector<Run> runs_;
-  struct Rotated {
-    std::vector<std::pair<size_t, size_t>> parts;   // number in runs_, and of what it loaded
-  };
-  std::vector<Rotated> rotated_;                    // as report_.rotations
-  struct Pairs {
-    size_t config;
-    PairRotation rotation;
-  };
-  std::vector<Pairs> pairs_;
-};
+Result<diff::ReplayReport> LaunchReplay::run() {
+  describe();
+  XT_TRY_STATUS(read_code());
+  XT_TRY_STATUS(backend_.prepare(launch_));
+  XT_TRY(clean_, backend_.load(launch_.code));
+  XT_TRY(clean_resources_, backend_.resources(clean_));
+  XT_TRY(reference_, replay::clean_replays(backend_, launch_, clean_, std::max(1u, options_.clean_replays)));
+  for (ProbeKind probe : options_.probes)
+    if (probe == ProbeKind::none) report_.configs.push_back(clean_config());
+  XT_TRY_STATUS(instrumented());
+  describe_clean();
+  XT_TRY_STATUS(time());
+  add_dense_intervals();
+  judge();
+  if (options_.search) XT_TRY_STATUS(choose_richest(report_, options_, stem_of(launch_.record)));
+  XT_TRY_STATUS(emit());
+  for (const std::string& note : backend_.notes()) warn(note);
+  runs_.clear();
+  XT_TRY_STATUS(backend_.finish());
+  for (std::string& warning : report_.warnings) warning = with_readable_names(warning);
+  for (ConfigReport& config : report_.configs) config.refused = with_readable_names(config.refused);
+  return std::move(report_);
+}
 
 void LaunchReplay::describe() {
   const bundle::LaunchRecord& r = launch_.record;
@@ -400,198 +324,6 @@ void LaunchReplay::warn(const std::string& text) {
   if (std::find(report_.warnings.begin(), report_.warnings.end(), text) == report_.warnings.end())
     report_.warnings.push_back(text);
 }
-
-Status LaunchReplay::time() {
-  rotations_of_runs();
-  if (!options_.compare) return {};
-  if (!backend_.info().measures_time) {
-    for (const Run& run : runs_) {
-      ConfigReport& config = report_.configs[run.config];
-      config.timing = diff::TimingEvidence{};   // not measured
-      config.timing->dense = shows_dense_times(config.probe);
-    }
-    return {};
-  }
-  Measurement m{backend_, launch_, reference_, options_, processes_};
-  m.rounds = options_.rounds;
-  std::vector<std::vector<size_t>> of_run;   // variants
-  for (const Run& run : runs_) {
-    const ConfigReport& config = report_.configs[run.config];
-    of_run.emplace_back();
-    for (const LoadedPart& part : run.probe->loaded()) {
-      of_run.back().push_back(m.variants.size());
-      m.variants.push_back({config.probe + " " + part_of(run.sample, part).text(), part.module, part.spliced->cubin});
-      m.buffers.push_back(part.buffer);
-    }
-  }
-  for (const Rotated& r : rotated_) {
-    m.groups.emplace_back();
-    for (const auto& [run, part] : r.parts) m.groups.back().push_back(of_run[run][part]);
-  }
-  XT_TRY(const Measured measured, measure(m));
-  for (const std::string& text : measured.warnings) warn(text);
-  report_.clean_time = measured.stats.clean;
-  report_.noise_floor = measured.stats.noise_floor;
-  report_.timing = measured.conditions;
-  const auto rates = diff::device_rates(report_.device);
-  if (!rates) warn("no floor of the ratios: bandwidth and clocks of " + report_.device + " are not known to xtrace");
-  const auto floor = [&](const diff::ProbeWork& work) { return rates ? diff::floor_of(*rates, work, measured.stats.clean.median) : std::nullopt; };
-  const auto evidence = [&](size_t judged, const std::string& probe) {
-    diff::TimingEvidence e = evidence_of(measured, judged);
-    e.dense = shows_dense_times(probe);
-    return e;
-  };
-  for (size_t k = 0; k < rotated_.size(); ++k) {
-    diff::Rotation& rotation = report_.rotations[k];
-    std::vector<diff::Floor> floors;
-    for (size_t p = 0; p < rotation.parts.size(); ++p) {
-      const auto [run, part] = rotated_[k].parts[p];
-      rotation.parts[p].timing = evidence(of_run[run][part], rotation.probe);
-      rotation.parts[p].floor = floor(runs_[run].work[part]);
-      if (rotation.parts[p].floor) floors.push_back(*rotation.parts[p].floor);
-    }
-    rotation.timing = evidence(m.variants.size() + k, rotation.probe);
-    rotation.floor = diff::median_of(std::move(floors));
-  }
-  for (size_t i = 0; i < runs_.size(); ++i) {
-    ConfigReport& config = report_.configs[runs_[i].config];
-    size_t judged = of_run[i].front();
-    config.floor = floor(runs_[i].work.front());
-    // Merged parts are one configuration, which costs what the part in the middle does.
-    for (size_t k = 0; k < rotated_.size() && of_run[i].size() > 1; ++k)
-      if (rotated_[k].parts.front().first == i) judged = m.variants.size() + k, config.floor = report_.rotations[k].floor;
-    config.timing = evidence(judged, config.probe);
-    config.microseconds = measured.stats.variants[judged].samples.median;
-  }
-  return {};
-}
-
-// Parts of sparse sites belong together, whether they were merged in one run or are a run each.
-void LaunchReplay::rotations_of_runs() {
-  for (size_t i = 0; i < runs_.size(); ++i) {
-    if (!rotates(runs_[i].sample) || dynamic_cast<const CountRun*>(runs_[i].probe.get()) != nullptr) continue;   // count has no parts
-    const std::string& probe = report_.configs[runs_[i].config].probe;
-    Sample all = runs_[i].sample;
-    all.part = 0;
-    const auto same = [&](const diff::Rotation& r) { return r.probe == probe && r.sample == all.text(); };
-    auto found = std::find_if(report_.rotations.begin(), report_.rotations.end(), same);
-    if (found == report_.rotations.end()) {
-      rotated_.emplace_back();
-      found = report_.rotations.insert(report_.rotations.end(), diff::Rotation{probe, all.text(), {}, {}, {}});
-    }
-    const auto k = static_cast<size_t>(found - report_.rotations.begin());
-    const std::vector<LoadedPart> loaded = runs_[i].probe->loaded();
-    for (size_t p = 0; p < loaded.size(); ++p) {
-      rotated_[k].parts.emplace_back(i, p);
-      found->parts.push_back({part_of(runs_[i].sample, loaded[p]).text(), loaded[p].records, {}, {}});
-    }
-  }
-}
-
-// What the trace with a clock at every instruction says of the intervals that pair extrapolated.
-void LaunchReplay::add_dense_intervals() {
-  for (const Run& run : runs_) {
-    const auto* dense = dynamic_cast<const TraceRun*>(run.probe.get());
-    if (dense == nullptr || dense->kind != trace::TraceKind::inst || report_.configs[run.config].sample != Sample{.clocks = 0}.text()) continue;
-    for (const trace::Aggregate::Instruction& i : dense->aggregate->instructions())
-      for (const Pairs& p : pairs_)
-        for (diff::IntervalRow& row : report_.configs[p.config].intervals->rows)
-          if (row.pc == i.pc && i.ungraded.count() != 0)
-            row.dense = std::max(0.0, i.ungraded.mean() - static_cast<double>(trace::clock_read_cycles));
-  }
-}
-
-void LaunchReplay::judge() {
-  for (ConfigReport& config : report_.configs) {
-    if (!config.refused.empty() || !config.semantics) continue;
-    if (config.probe == "none") {
-      // Nothing was spliced: the only question is whether the replay is faithful.
-      const bool recorded = reference_.has_recorded_after;
-      config.semantics->clean_against_recorded =
-          !recorded ? diff::OutputMatch::not_compared
-                    : reference_.matches_recorded_after ? diff::OutputMatch::equal : diff::OutputMatch::diverged;
-      if (!reference_.mismatches.empty())
-        config.semantics->clean_against_recorded_text =
-            fmt::format("region {} offset {:#x}", reference_.mismatches[0].region, reference_.mismatches[0].offset);
-      diff::SpatialEvidence same;
-      same.registers_before = same.registers_after = clean_resources_.registers;
-      same.ctas_per_sm_before = same.ctas_per_sm_after = clean_resources_.ctas_per_sm;
-      config.space = same;
-      config.semantics->clean_replays = reference_.replays;
-      config.semantics->written_bytes = report_.written_bytes;
-      config.semantics->written_stable_bytes =
-          report_.written_bytes - std::min(report_.written_bytes, report_.unstable_bytes);
-    }
-    config.judgement = diff::judge(*config.semantics, config.timing, config.space, config.budget);
-  }
-}
-
-Status LaunchReplay::emit() {
-  if (!context_) return {};
-  const SourceMap sources = source_map(launch_.code, launch_.record.kernel);
-  const EmitContext e{*context_, options_, sources, stem_of(launch_.record)};
-  for (Run& run : runs_) {
-    ConfigReport& config = report_.configs[run.config];
-    if (config.judgement.overall != diff::Verdict::trusted) continue;
-    if (options_.search && report_.chosen != run.config) continue;
-    Status emitted;
-    if (auto* trace = dynamic_cast<TraceRun*>(run.probe.get()))
-      emitted = emit_trace_of(e, *trace, config);
-    else if (auto* points = dynamic_cast<PointRun*>(run.probe.get()))
-      emitted = emit_points(e, *points, config);
-    else if (auto* count = dynamic_cast<CountRun*>(run.probe.get()))
-      emitted = emit_count(e, *count, config);
-    else
-      emitted = emit_mem(e, dynamic_cast<MemRun&>(*run.probe), config);
-    if (emitted) continue;
-    if (emitted.error().kind == ErrorKind::internal) return emitted;
-    config.artefacts.clear();
-    report_.warnings.push_back("no trace file: " + emitted.error().to_string());
-    if (emitted.error().kind == ErrorKind::environment) report_.not_written.push_back(emitted.error().to_string());
-  }
-  return {};
-}
-
-Status LaunchReplay::emit_trace_of(const EmitContext& e, TraceRun& run, ConfigReport& config) {
-  const trace::GradedTimes* times = nullptr;
-  const std::map<uint32_t, std::string>* refused = nullptr;
-  std::set<uint32_t> unconverged;
-  for (const Pairs& p : pairs_)
-    if (report_.configs[p.config].judgement.overall == diff::Verdict::trusted) {
-      times = &p.rotation.times;
-      refused = &p.rotation.refused;
-      for (const diff::IntervalRow& row : report_.configs[p.config].intervals->rows)
-        if (!row.converged) unconverged.insert(row.pc);
-    }
-  XT_TRY(config.artefacts, emit_trace(e, run, config));
-  if (run.kind != trace::TraceKind::inst && times == nullptr) return {};
-  trace::TableSources table;
-  table.map = &run.map;
-  table.counts = &*run.aggregate;
-  table.times = times;
-  table.sass = [&](uint32_t pc) { return splicer_->text(OrigPc{pc}); };
-  table.source = [&](uint32_t pc) { return source_at(e.sources, pc); };
-  table.refusal = [&](uint32_t pc) {
-    if (refused == nullptr) return std::string("no pair probe in this replay");
-    const auto why = refused->find(pc);
-    return why == refused->end() ? std::string() : why->second;
-  };
-  table.hidden = [&](uint32_t pc) {
-    return std::string(unconverged.contains(pc) ? "not converged: another answer at half the sampling rate" : "");
-  };
-  const std::string suffix = config.probe == "inst" ? "" : "-" + config.probe;
-  const std::string sample = sample_suffix(config);
-  XT_TRY(const auto tables, emit_table(e, suffix + sample, trace::instruction_table(table)));
-  config.artefacts.insert(config.artefacts.end(), tables.begin(), tables.end());
-  // The pairs' own table is the one with the times of the dense trace beside it.
-  for (const Pairs& p : pairs_)
-    if (&p.rotation.times == times &&
-        (report_.configs[p.config].artefacts.empty() || run.kind == trace::TraceKind::inst))
-      report_.configs[p.config].artefacts = tables;
-  return {};
-}
-
-}  // namespace
 
 Result<diff::ReplayReport> replay_launch(replay::Backend& backend, const replay::LaunchImage& launch,
                                          const ReplayOptions& options, TimingProcesses* processes) {
