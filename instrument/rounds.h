@@ -14,10 +14,10 @@
 
 namespace xtrace::instrument {
 
-// By block: a conditional branch leads back to itself or on to one other block, which is no such loop; it takes a fixed time; how often it
-// goes round does not depend on other warps; and lanes stay together as above. Loops that went round no more often than anybody came to
-// the block behind are none, nor twice as often where each lane has a word of its own: such counts cost more than they save. `executions`, and `full`, the blocks that no counted execution missed
-// a lane of: by block, or empty.
+// By block: a conditional branch leads back to itself or on to one other block, which is no such loop; it takes a fixed time; how often
+// it goes round does not depend on other warps; and lanes stay together as above. Loops that went round no more often than anybody came
+// to the block behind are none, nor twice as often where each lane has a word of its own: such counts cost more than they save.
+// `executions`, and `full`, the blocks that no counted execution missed a lane of: by block, or empty.
 std::vector<bool> countable_loops(const Code& code, const Blocks& blocks, const std::vector<uint64_t>& executions, const std::vector<bool>& full);
 // The block that lanes leave this loop for.
 uint32_t behind_loop(const Blocks& blocks, uint32_t loop);
