@@ -27,6 +27,7 @@ constexpr uint64_t clock_read_cycles = 2;
 class Aggregate {
  public:
   Aggregate(const wire::AddressMap& map, TraceKind kind);
+  Aggregate(const wire::AddressMap&& map, TraceKind kind) = delete;   // it must outlive this
   void add(const WarpTrace& trace);
   void set_counts(std::span<const wire::BlockCount> blocks);  // of the count probe, in place of a trace
 

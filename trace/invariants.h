@@ -50,6 +50,7 @@ struct InvariantResult {
 class InvariantChecker {
  public:
   InvariantChecker(const wire::AddressMap& map, TraceKind kind);
+  InvariantChecker(const wire::AddressMap&& map, TraceKind kind) = delete;   // it must outlive this
   void check(const WarpTrace& trace);
   const InvariantResult& result() const { return result_; }
 

@@ -13,6 +13,7 @@ class LaneCalls {
  public:
   using Targets = std::array<uint32_t, 32>;   // by lane; ImpliedBlocks::none: not known
   LaneCalls(const wire::AddressMap& map, const ImpliedBlocks& implied);
+  LaneCalls(const wire::AddressMap&& map, const ImpliedBlocks& implied) = delete;   // it must outlive this
   // The next record: where its lanes go on, if its block returns. `by_loop`: lanes that came to it from a counted loop.
   const Targets& next(uint32_t block, uint32_t mask, uint32_t by_loop);
 

@@ -43,6 +43,7 @@ class MemAnalysis : public MemVisitor {
  public:
   // `memory`: all that the launch can reach, disjoint, in order of address.
   MemAnalysis(const wire::AddressMap& map, std::vector<MemoryRange> memory);
+  MemAnalysis(const wire::AddressMap&& map, std::vector<MemoryRange> memory) = delete;   // it must outlive this
   Status block(uint32_t block, uint32_t active) override;
   Status access(uint32_t index, uint32_t mask, const LaneAddresses& addresses) override;
   Status warp(const MemWarp& warp) override;

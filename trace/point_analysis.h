@@ -54,6 +54,7 @@ class PointAnalysis : public PointVisitor {
   };
   // `barriers`: by site, whether its executions by the warps of a CTA belong together; may be empty.
   PointAnalysis(const wire::AddressMap& map, std::vector<bool> barriers);
+  PointAnalysis(const wire::AddressMap&& map, std::vector<bool> barriers) = delete;   // it must outlive this
   // Called for each interval of a warp, in the order of their ends; and at the end of each warp.
   std::function<Status(const PointWarp&, const Interval&)> on_interval;
   std::function<Status(const PointWarp&)> on_end;

@@ -50,6 +50,7 @@ Result<DecodeSummary> decode_points(const wire::AddressMap& map, std::span<const
 class PointEncoder {
  public:
   explicit PointEncoder(const wire::AddressMap& map);
+  explicit PointEncoder(const wire::AddressMap&& map) = delete;   // it must outlive this
   void begin(const PointWarp& warp);
   void event(const PointEvent& event);
   // Appends the warp to `out` and begins the next one. Gives its number of events.

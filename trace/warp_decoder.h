@@ -22,6 +22,7 @@ struct SlotView {
 class WarpDecoder {
  public:
   WarpDecoder(const wire::AddressMap& map, TraceKind kind);
+  WarpDecoder(const wire::AddressMap&& map, TraceKind kind) = delete;   // it must outlive this
 
   // Fills `out`, whose identity and start are set already, from the slot.
   void decode(const wire::WarpHeader& header, const SlotView& slot, bool salvage, WarpTrace& out);

@@ -401,17 +401,18 @@ TEST(PlainSlots, ImpliedBlocksHaveImpliedClocks) {
   for (uint64_t c : t.clock) low.push_back(static_cast<uint32_t>(c));
   EXPECT_EQ(low, (std::vector<uint32_t>{10, 14, 32, 36, 40, 44, 50, 54, 54, 58, 59, 63}));
   EXPECT_TRUE(d.summary.losses.none());
-  InvariantChecker order(b.view().map, TraceKind::inst);   // 54 twice is no step back
+  const auto view = b.view();
+  InvariantChecker order(view.map, TraceKind::inst);   // 54 twice is no step back
   order.check(t);
   EXPECT_EQ(order.result().violations(), 0u);
   WarpTrace back = t;
   back.clock[8] = 53;
-  InvariantChecker broken(b.view().map, TraceKind::inst);
+  InvariantChecker broken(view.map, TraceKind::inst);
   broken.check(back);
   EXPECT_EQ(broken.result().row(Invariant::clock_order).violated, 1u);
   WarpTrace equal = t;   // clocks that were read are never the same
   equal.clock[1] = equal.clock[0];
-  InvariantChecker read(b.view().map, TraceKind::inst);
+  InvariantChecker read(view.map, TraceKind::inst);
   read.check(equal);
   EXPECT_EQ(read.result().row(Invariant::clock_order).violated, 1u);
 
