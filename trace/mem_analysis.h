@@ -19,9 +19,7 @@
 
 namespace xtrace::trace {
 
-struct MemoryRange {
-  uint64_t begin = 0, end = 0;
-};
+using MemoryRange = wire::HighWords::Range;
 
 uint32_t sectors_of(uint32_t mask, uint32_t bytes, const LaneAddresses& addresses);
 uint32_t local_sectors_of(uint32_t mask, uint32_t bytes, const LaneAddresses& addresses);

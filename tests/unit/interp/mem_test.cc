@@ -162,11 +162,10 @@ struct Check {
     instrument::LaunchShape shape{r.grid, r.block, r.cluster, r.dynamic_shared_bytes};
     if (counted_blocks) shape.params = r.param_block;
     const std::vector<trace::MemoryRange> memory = memory_of(r);
-    std::vector<wire::HighWords::Range> ranges;
+    const wire::HighWords highs = wire::HighWords::of(memory);
     if (high) {
       ASSERT_FALSE(memory.empty());
-      for (const trace::MemoryRange& m : memory) ranges.push_back({m.begin, m.end});
-      shape.low_words_tell = wire::HighWords::of(ranges).known();
+      shape.low_words_tell = highs.known();
       ASSERT_TRUE(shape.low_words_tell) << "low words of the recording's memory tell the high ones";
     }
     auto splicer = instrument::Splicer::create(launch.code, r.kernel, shape);
@@ -214,7 +213,7 @@ struct Check {
     auto spliced = splicer->splice(plan, slots.layout);
     ASSERT_TRUE(spliced) << spliced.error().to_string();
     ASSERT_NO_FATAL_FAILURE(run(spliced->cubin, nullptr));
-    spliced->map.layout.memory_highs = wire::HighWords::of(ranges);
+    if (high) spliced->map.layout.memory_highs = highs;
 
     const trace::DeviceReader read = reader_of(*backend);
     const wire::AddressMap& map = spliced->map;

@@ -43,16 +43,10 @@ Result<std::vector<trace::MemoryRange>> memory_of(const LaunchContext& c, replay
   return memory;
 }
 
-wire::HighWords high_words(const std::vector<trace::MemoryRange>& memory) {
-  std::vector<wire::HighWords::Range> ranges;
-  for (const trace::MemoryRange& m : memory) ranges.push_back({m.begin, m.end});
-  return wire::HighWords::of(ranges);
-}
-
 }  // namespace
 
 bool low_words_may_tell(const bundle::LaunchRecord& launch) {
-  std::vector<wire::HighWords::Range> memory;
+  std::vector<trace::MemoryRange> memory;
   for (const bundle::Region& r : launch.regions)
     if (r.kind != bundle::RegionKind::global) memory.push_back({r.address.value, r.address.value + r.size});
   return memory.empty() || wire::HighWords::of(memory).known();
@@ -103,7 +97,7 @@ static Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, cons
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
   XT_TRY(std::vector<trace::MemoryRange> memory, memory_of(c, run->module));
   wire::SlotLayout& layout = run->spliced.map.layout;
-  layout.memory_highs = high_words(memory);
+  layout.memory_highs = wire::HighWords::of(memory);
   const std::vector<wire::Access>& accesses = run->spliced.map.accesses;
   const bool lack = std::any_of(accesses.begin(), accesses.end(), [](const wire::Access& a) { return a.high_is_known; });
   if (lack && !layout.memory_highs.known()) {
