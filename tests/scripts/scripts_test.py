@@ -11,6 +11,7 @@ from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "gpu"), str(ROOT / "tools" / "bench")]
+import aims  # noqa: E402
 import checks  # noqa: E402
 import h200  # noqa: E402
 import implied_clocks  # noqa: E402
@@ -333,6 +334,49 @@ class Bench(unittest.TestCase):
         self.assertIsNone(row["ratio"])
         self.assertEqual(row["registers"], {"before": 10, "after": 12})
 
+
+class Aims(unittest.TestCase):
+    """A miss is accounted for by the floor beside it, or said to be above."""
+
+    def result(self, *configs, waves=16.0):
+        rows = [{"probe": "block", "sample": "all", "refused": None, "ratio_low": c["ratio"] - 0.01, "ratio_high": c["ratio"] + 0.01,
+                 "floor": {"added": 1.0, "in_turn": 1.0, "bound": "stores"}} | c for c in configs]
+        return {"programs": [{"launches": [{"kernel": "saxpy", "waves": waves, "configurations": [row]} for row in rows]}]}
+
+    def check(self, aim, *configs, **more):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            members = list(aims.rows([self.result(*configs, **more)], aim))
+            kind = (aims.check_mean if aim.mean else aims.check_each)(aim, members) if members else None
+        return kind, printed.getvalue()
+
+    def test_each_launch(self):
+        aim = aims.Aim("block", 1.15, "block")
+        floor = lambda added, in_turn: {"added": added, "in_turn": in_turn, "bound": "stores"}
+        self.assertEqual(self.check(aim, {"ratio": 1.15})[0], "met")
+        for row, kind in (({"ratio": 1.3, "floor": floor(1.31, 1.4)}, "part"), ({"ratio": 1.3, "floor": floor(1.2, 1.3)}, "in turn"),
+                          ({"ratio": 1.3, "ratio_low": 1.14}, "aim"), ({"ratio": 1.3, "floor": floor(1.2, 1.29)}, "ABOVE"),
+                          ({"ratio": 1.3, "floor": None}, "ABOVE")):
+            verdict, text = self.check(aim, {"ratio": 1.0}, row)
+            self.assertIn(f"    {kind} ", text)
+            self.assertEqual(verdict, "ABOVE" if kind == "ABOVE" else "in turn")
+            self.assertIn("MISSED block 1.15: 1 of 2, worst 1.300", text)
+
+    def test_a_mean(self):
+        aim = aims.Aim("block", 1.03, "block", mean=True)
+        self.assertEqual(self.check(aim, {"ratio": 1.1}, {"ratio": 0.9})[0], "met")
+        self.assertEqual(self.check(aim, {"ratio": 1.1}, {"ratio": 1.1})[0], "ABOVE")
+        self.assertEqual(self.check(aim, {"ratio": 1.1, "floor": {"added": 1.2, "in_turn": 1.2, "bound": "stores"}})[0], "part")
+
+    def test_what_an_aim_is_about(self):
+        sampled = next(aim for aim in aims.AIMS if aim.sample == "cta:1/16")
+        sparse = {"ratio": 1.5, "sample": "cta:1/16"}
+        self.assertEqual(self.check(sampled, sparse)[0], "ABOVE")
+        self.assertIsNone(self.check(sampled, sparse, waves=3.9)[0])
+        self.assertIsNone(self.check(sampled, {"ratio": 1.5})[0])
+        rotated = next(aim for aim in aims.AIMS if aim.rotated)
+        self.assertIsNone(self.check(rotated, {"ratio": 1.5, "sample": "site:1/8"})[0])
+        self.assertEqual(self.check(rotated, {"ratio": 1.5, "sample": "site:1/8", "rotated": True})[0], "ABOVE")
+        self.assertIsNone(self.check(rotated, {"ratio": 1.5, "rotated": True, "refused": "no site"})[0])
 
 
 class ImpliedClocks(unittest.TestCase):

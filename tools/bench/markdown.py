@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Prints a result of h200.py as the tables of docs/performance.md: ratios, and behind each what the probe's largest part takes if
-it overlaps with nothing (`floor.added`), where the ratio lies above that also what all its parts take one after the other (`floor.in_turn`). Of a rotated sample (site:1/N) the median part, and the lowest and highest of them.
+it overlaps with nothing (`floor.added`), where the ratio lies above that also what all its parts take one after the other
+(`floor.in_turn`). Of a rotated sample (site:1/N) the median part, and the lowest and highest of them.
 
   tools/bench/markdown.py [FILE] [--sample all] [--probe block ...]"""
 import argparse
