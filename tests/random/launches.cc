@@ -1,8 +1,11 @@
 #include "tests/random/launches.h"
 
+#include <zstd.h>
+
 #include <algorithm>
 #include <cstdio>
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "instrument/cubin/image.h"
 
@@ -57,6 +60,15 @@ Bytes words(uint64_t bytes, uint64_t from) {
 }
 
 }  // namespace
+
+Result<Bytes> read_cubin(const std::filesystem::path& file) {
+  XT_TRY(Bytes packed, read_file(file));
+  const unsigned long long size = ZSTD_getFrameContentSize(packed.data(), packed.size());
+  if (size == ZSTD_CONTENTSIZE_ERROR) return packed;   // not packed
+  Bytes cubin(size == ZSTD_CONTENTSIZE_UNKNOWN ? 0 : size);
+  if (ZSTD_decompress(cubin.data(), cubin.size(), packed.data(), packed.size()) != size) return bad_input("{} is damaged", file.string());
+  return cubin;
+}
 
 Result<std::vector<std::string>> kernels_of(ByteView cubin) {
   XT_TRY(const cubin::Image image, cubin::Image::parse(cubin));

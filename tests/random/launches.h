@@ -2,12 +2,17 @@
 // digest.
 #pragma once
 
+#include <filesystem>
+
 #include "replay/backend.h"
 
 namespace xtrace::random_kernels {
 
 // Of the regions of a launch.
 enum : size_t { in_region, out_region, own_region, common_region, regions };
+
+// A cubin, as it is or packed by zstd.
+Result<Bytes> read_cubin(const std::filesystem::path& file);
 
 // Kernels of a cubin that carry a name of generate.py, in order of number.
 Result<std::vector<std::string>> kernels_of(ByteView cubin);

@@ -5,6 +5,8 @@
 //   probe_matrix KERNEL PROBE  these alone
 //   probe_matrix rest          what splice_test, mem_test and point_test leave out: CI runs all of them
 //   probe_matrix dense         without the parts of sparse sites: a fifth of the time
+//   probe_matrix random CUBIN...  the kernels of tests/random/generate.py in these files: only cells that fail are printed, and how often
+//                              each refusal was met; random-dense: without the parts of sparse sites
 //   probe_matrix ... gpu       on the GPU
 //   probe_matrix ... late      on the interpreter, with results as late as the control bits of the code allow (replay/interp/late.h)
 #include <fmt/format.h>
@@ -15,6 +17,7 @@
 #include <map>
 #include <set>
 
+#include "tests/random/launches.h"
 #include "tests/soak/plan.h"
 #include "tests/unit/interp/recordings.h"
 
@@ -89,15 +92,18 @@ bool has_test(ProbeKind probe, std::string_view sample, uint32_t part) {
   }
 }
 
-enum class Cells : uint8_t { all, rest, dense };
+enum class Cells : uint8_t { all, rest, dense, random, random_dense };
+bool is_random(Cells c) { return c == Cells::random || c == Cells::random_dense; }
 
 class Matrix {
  public:
   Matrix(Machine& machine, Refusals refusals, Cells cells)
-      : machine_(machine), refusals_(std::move(refusals)), rest_(cells == Cells::rest), dense_(cells == Cells::dense) {}
+      : machine_(machine), refusals_(std::move(refusals)), rest_(cells == Cells::rest),
+        dense_(cells == Cells::dense || cells == Cells::random_dense), random_(is_random(cells)) {}
 
-  bool run(const std::string& kernel, const std::string& probe) {
-    auto recording = Recording::open(kernel, machine_);
+  bool run(const std::string& kernel, const std::string& probe) { return run(kernel, Recording::open(kernel, machine_), probe); }
+
+  bool run(const std::string& kernel, const Result<std::unique_ptr<Recording>>& recording, const std::string& probe) {
     for (const auto& p : instrument::all_probes()) {
       if (p.kind == ProbeKind::none || (!probe.empty() && probe != p.name)) continue;
       const std::string name(p.name);
@@ -135,6 +141,10 @@ class Matrix {
       }
   }
 
+  void print_reasons() const {
+    for (const auto& [why, times] : reasons_) fmt::print("{:7} refused: {}\n", times, why);
+  }
+
   uint32_t equal = 0, refused = 0, failed = 0, replays = 0;
 
  private:
@@ -144,6 +154,12 @@ class Matrix {
     Status done = run_plan(r, splicer, plan);
     const bool records = plan.probe == ProbeKind::block || plan.probe == ProbeKind::inst || plan.probe == ProbeKind::mem;
     const std::vector<bool> polling = splicer.polling();
+    if (done && random_ && records && plan.probe != ProbeKind::mem) {
+      Plan brief = plan;
+      brief.brief = true;
+      brief.clock_gap = instrument::usual_clock_gap;
+      done = run_plan(r, splicer, brief);
+    }
     if (!done || !records || std::find(polling.begin(), polling.end(), true) == polling.end()) return note(c, done, 1);
     // Loops that wait for others leave no records, in the short forms of the others.
     Plan without = plan;
@@ -230,27 +246,58 @@ class Matrix {
     return true;
   }
 
+  // What is said of one kernel as it would be of any.
+  static std::string named(std::string message, const std::string& kernel) {
+    for (size_t at; (at = message.find(kernel)) != std::string::npos;) message.replace(at, kernel.size(), "K");
+    for (size_t at = 0; (at = message.find("0x", at)) != std::string::npos; ++at) {
+      const size_t end = message.find_first_not_of("0123456789abcdef", at + 2);
+      message.replace(at, end == std::string::npos ? end : end - at, "N");
+    }
+    return message.substr(0, 90);
+  }
+
   // A line of the table. False: the GPU is lost.
   bool note(const Cell& c, const Status& s, uint32_t done) {
     replays += done;
     const auto known = refusals_.find(c);
     const bool is_refused = !s && s.error().kind == ErrorKind::unsupported;
-    const bool expected = known != refusals_.end() && is_refused && s.error().message.starts_with(known->second);
-    if (expected) met_.insert(c);
+    const bool expected = is_refused && (random_ || (known != refusals_.end() && s.error().message.starts_with(known->second)));
+    if (expected && random_) ++reasons_[c.probe + ": " + named(s.error().message, c.kernel)];
+    if (expected && !random_) met_.insert(c);
     const char* result = s ? "equal" : expected ? "refused" : "failed";
     ++(s ? equal : expected ? refused : failed);
-    fmt::print("{}\t{}\t{}\t{}\t{}\n", c.kernel, c.probe, c.sample, result, s ? fmt::format("{} replays", done) : s.error().message);
+    if (!random_ || !(s || expected))
+      fmt::print("{}\t{}\t{}\t{}\t{}\n", c.kernel, c.probe, c.sample, result, s ? fmt::format("{} replays", done) : s.error().message);
     std::fflush(stdout);
     return s || !machine_.is_lost(s.error());
   }
 
   Machine& machine_;
   const Refusals refusals_;
-  const bool rest_, dense_;
+  const bool rest_, dense_, random_;
   std::set<Cell> met_;
+  std::map<std::string, uint32_t> reasons_;   // of random kernels
 };
 
-int matrix(const std::string& kernel, const std::string& probe, Where where, Cells cells) {
+// The kernels of cubins of tests/random. False: the GPU is lost.
+bool run_random(Matrix& m, Machine& machine, const std::vector<std::string>& cubins) {
+  for (const std::string& file : cubins) {
+    const auto cubin = random_kernels::read_cubin(file);
+    const auto names = cubin ? random_kernels::kernels_of(*cubin) : Result<std::vector<std::string>>(tl::make_unexpected(cubin.error()));
+    if (!names || names->empty()) {
+      fmt::print("{}\tfailed\t{}\n", file, names ? "no kernel of tests/random/generate.py in it" : names.error().to_string());
+      ++m.failed;
+      continue;
+    }
+    for (const std::string& kernel : *names) {
+      auto launch = random_kernels::launch_of(*cubin, kernel);
+      if (!m.run(kernel, launch ? Recording::open(std::move(*launch), machine) : tl::make_unexpected(launch.error()), "")) return false;
+    }
+  }
+  return true;
+}
+
+int matrix(const std::string& kernel, const std::string& probe, Where where, Cells cells, const std::vector<std::string>& cubins) {
   auto machine = Machine::make(where);
   auto refusals = known_refusals();
   if (!machine || !refusals) {
@@ -262,12 +309,14 @@ int matrix(const std::string& kernel, const std::string& probe, Where where, Cel
   std::set<std::string> kernels;
   bool whole = true;
   fmt::print("# kernel\tprobe\tsample\tresult\n");
-  for (const std::string& k : interp_test::recorded_kernels()) {
+  if (is_random(cells)) whole = run_random(m, *machine, cubins);
+  for (const std::string& k : is_random(cells) ? std::vector<std::string>() : interp_test::recorded_kernels()) {
     if (!kernel.empty() && k != kernel) continue;
     kernels.insert(k);
     whole = whole && m.run(k, probe);
   }
   if (whole) m.finish(kernels, probe);
+  m.print_reasons();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   fmt::print("# {}: {} cells equal in {} replays, {} refused by name, {} failed{}; {:.1f} s\n", machine->backend().info().device, m.equal, m.replays,
              m.refused, m.failed, whole ? "" : ", the rest not tried: the GPU is lost", seconds);
@@ -282,13 +331,15 @@ int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   const xtrace::soak::Where where = xtrace::soak::taken_from(words);
   using xtrace::soak::Cells;
+  if (words.size() >= 2 && words[0].starts_with("random"))
+    return xtrace::soak::matrix("", "", where, words[0] == "random" ? Cells::random : Cells::random_dense, {words.begin() + 1, words.end()});
   const std::string some = words.size() == 1 ? words[0] : "";
   const Cells cells = some == "rest" ? Cells::rest : some == "dense" ? Cells::dense : Cells::all;
   if (cells == Cells::all && words.size() != 0 && words.size() != 2) {
-    fmt::print(stderr, "usage: probe_matrix [KERNEL PROBE | rest | dense] [late | gpu]\n");
+    fmt::print(stderr, "usage: probe_matrix [KERNEL PROBE | rest | dense | random CUBIN... | random-dense CUBIN...] [late | gpu]\n");
     return 64;
   }
   if (cells != Cells::all) words.clear();
   words.resize(2);
-  return xtrace::soak::matrix(words[0], words[1], where, cells);
+  return xtrace::soak::matrix(words[0], words[1], where, cells, {});
 }

@@ -60,9 +60,14 @@ std::vector<bool> sides_by_groups(const instrument::Splicer& splicer) {
 }  // namespace
 
 Result<std::unique_ptr<Recording>> Recording::open(const std::string& kernel, Machine& machine) {
+  return open(interp_test::recorded_launch(kernel), machine);
+}
+
+Result<std::unique_ptr<Recording>> Recording::open(replay::LaunchImage image, Machine& machine) {
   std::unique_ptr<Recording> r(new Recording(machine));
-  r->launch_ = interp_test::recorded_launch(kernel);
+  r->launch_ = std::move(image);
   const bundle::LaunchRecord& launch = r->launch_.record;
+  const std::string& kernel = launch.kernel;
   XT_TRY(r->splicer_, instrument::Splicer::create(r->launch_.code, kernel,
                                                   {launch.grid, launch.block, launch.cluster, launch.dynamic_shared_bytes}));
   r->waiting_ = r->splicer_->waiting();
@@ -79,7 +84,8 @@ Result<std::unique_ptr<Recording>> Recording::open(const std::string& kernel, Ma
   machine.interp->set_witness(nullptr);
   if (!outcome) return tl::make_unexpected(outcome.error());
   if (!outcome->completed) return internal("the interpreter does not complete {}: {}", kernel, outcome->failure);
-  XT_TRY(const std::vector<Bytes> regions, machine.interp->read_regions(module));
+  XT_TRY(std::vector<Bytes> regions, machine.interp->read_regions(module));
+  if (r->launch_.after.empty()) r->launch_.after = std::move(regions);
   for (size_t k = 0; k < regions.size(); ++k)
     if (regions[k] != r->launch_.after[k]) return internal("on the interpreter region {} of {} differs from what was recorded", k, kernel);
   XT_TRY_STATUS(machine.interp->unload(module));

@@ -33,6 +33,8 @@ class Recording {
  public:
   // The interpreter runs the kernel once; its outputs must be the recorded ones. `unsupported` where the kernel is refused.
   static Result<std::unique_ptr<Recording>> open(const std::string& kernel, Machine& machine);
+  // The same of a launch that nobody recorded: its outputs (`after`, empty) are what the interpreter leaves.
+  static Result<std::unique_ptr<Recording>> open(replay::LaunchImage launch, Machine& machine);
   ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
