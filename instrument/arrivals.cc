@@ -16,10 +16,8 @@ constexpr unsigned first_uniform = 256, first_predicate = 256 + 64;
 // f(number) for every register that an instruction reads or writes.
 template <typename F>
 void each_register(const sass::RegEffects& regs, F f) {
-  for (unsigned r = 0; r < 255; ++r)
-    if (regs.gpr.test(r)) f(r);
-  for (unsigned r = 0; r < 63; ++r)
-    if (regs.ur.test(r)) f(first_uniform + r);
+  regs.gpr.for_each(f);
+  regs.ur.for_each([&](unsigned r) { f(first_uniform + r); });
   for (unsigned p = 0; p < 7; ++p)
     if (regs.pred >> p & 1) f(first_predicate + p);
 }

@@ -26,6 +26,11 @@ class BarrierChooser {
   BarrierChooser(const Code& code, uint8_t usable, Insertions& insertions)
       : code_(code), usable_(usable), out_(insertions), in_(code.insts.size()) {
     find_outstanding();
+    for (const auto* sequences : {&out_.before, &out_.after})
+      for (const Sequence& seq : *sequences) {
+        auto& defs = defs_[sequences == &out_.after].emplace_back();
+        for (const sass::RawInst& word : seq) defs.push_back(sass::effects(*code_.arch, word, 0).def.gpr);
+      }
   }
 
   void run() {
@@ -112,7 +117,7 @@ class BarrierChooser {
         const Sequence& seq = part == 0 ? out_.before[i] : out_.after[i];
         for (; k < seq.size(); ++k) {
           const sass::Control c = sass::get_control(seq[k]);
-          if (pass(w, i, sass::effects(*code_.arch, seq[k], 0).def.gpr, c, open, cycles)) return;
+          if (pass(w, i, defs_[part / 2][i][k], c, open, cycles)) return;
           cycles += c.stall;
         }
       }
@@ -131,6 +136,7 @@ class BarrierChooser {
   uint8_t usable_;
   Insertions& out_;
   std::vector<Outstanding> in_;
+  std::array<std::vector<std::vector<RegSet>>, 2> defs_;   // of what stands before and after each instruction, word by word
 };
 
 }  // namespace

@@ -126,27 +126,25 @@ constexpr uint8_t seen_after = 2;
 
 class Hazards {
  public:
-  Hazards(const SpliceView& v, Violations& out) : v_(v), out_(out), in_(v.words.size()) {}
+  Hazards(const SpliceView& v, Violations& out) : v_(v), out_(out) {}
 
   void run() {
-    in_[0].visited = true;
+    find_edges();
+    state(0).visited = true;
     std::deque<uint32_t> work{0};
     std::vector<bool> queued(v_.words.size(), false);
     while (!work.empty()) {
-      const uint32_t k = work.front();
+      const uint32_t head = work.front();
       work.pop_front();
-      queued[k] = false;
-      const State after = transfer(k, in_[k], false);
-      State elsewhere = after;
-      if (!v_.is_inserted(k) && v_.not_taken[v_.origin[k]]) elsewhere.unread.reset();
-      for (uint32_t s : successors(k))
-        if (join(in_[s], s == k + 1 ? after : elsewhere) && !queued[s]) {
-          queued[s] = true;
-          work.push_back(s);
-        }
+      queued[head] = false;
+      follow(head, false, [&](uint32_t s, const State& from) {
+        if (!join(state(s), from) || queued[s]) return;
+        queued[s] = true;
+        work.push_back(s);
+      });
     }
-    for (uint32_t k = 0; k < v_.words.size(); ++k)
-      if (in_[k].visited) transfer(k, in_[k], true);
+    for (uint32_t head = 0; head < v_.words.size(); ++head)
+      if (head_[head] != no_head && state(head).visited) follow(head, true, [](uint32_t, const State&) {});
   }
 
  private:
@@ -173,6 +171,42 @@ class Hazards {
     return next;
   }
 
+  // Only states in front of heads are kept: the first word, and those that are not reached from the word in front alone.
+  void find_edges() {
+    edges_.reserve(v_.words.size());
+    head_.assign(v_.words.size(), no_head);
+    std::vector<uint8_t> arrive(v_.words.size(), 0);   // from the word in front: 1; from elsewhere: 2
+    arrive[0] = 2;
+    for (uint32_t k = 0; k < v_.words.size(); ++k) {
+      edges_.push_back(successors(k));
+      for (uint32_t s : edges_.back()) arrive[s] |= s == k + 1 ? 1 : 2;
+    }
+    uint32_t heads = 0;
+    for (uint32_t k = 0; k < v_.words.size(); ++k)
+      if (arrive[k] & 2) head_[k] = heads++;
+    in_.resize(heads);
+  }
+  State& state(uint32_t head) { return in_[head_[head]]; }
+
+  // From a head to the next, or to an end; `leaves` is told each way to a head and the state on it.
+  template <typename Leaves>
+  void follow(uint32_t k, bool report, const Leaves& leaves) {
+    State s = state(k);
+    for (bool on = true; on; ++k) {
+      transfer(k, s, report);
+      on = false;
+      for (uint32_t next : edges_[k]) {
+        if (next == k + 1 && head_[next] == no_head) on = true;
+        else if (next == k + 1 || v_.is_inserted(k) || !v_.not_taken[v_.origin[k]]) leaves(next, s);
+        else {
+          State elsewhere = s;
+          elsewhere.unread.reset();
+          leaves(next, elsewhere);
+        }
+      }
+    }
+  }
+
   static bool is_memory(const sass::Effects& fx) { return fx.kind != sass::MemKind::none && fx.space != sass::MemSpace::constant; }
   static bool is_uniform_alu(const sass::Effects& fx) { return fx.def.ur.any() && fx.mnemonic.starts_with('U'); }
 
@@ -189,10 +223,12 @@ class Hazards {
     const auto early = [&](std::string_view file, unsigned r, uint8_t left) {
       fail("result-too-early", k, fmt::format("{}{} of the kernel may be ready {} cycles later", file, r, left));
     };
-    for (unsigned r = 0; r < 255; ++r)
-      if (fx.use.gpr.test(r) && s.left.vector_original[r] > 0 && !read.gpr.test(r)) early("R", r, s.left.vector_original[r]);
-    for (unsigned r = 0; r < 63; ++r)
-      if (fx.use.ur.test(r) && s.left.uniform_original[r] > 0 && !read.ur.test(r)) early("UR", r, s.left.uniform_original[r]);
+    (fx.use.gpr & ~read.gpr).for_each([&](unsigned r) {
+      if (s.left.vector_original[r] > 0) early("R", r, s.left.vector_original[r]);
+    });
+    (fx.use.ur & ~read.ur).for_each([&](unsigned r) {
+      if (s.left.uniform_original[r] > 0) early("UR", r, s.left.uniform_original[r]);
+    });
     for (unsigned p = 0; p < 7; ++p)
       if ((fx.use.pred >> p & 1) && s.left.predicate_original[p] > 0 && !(read.pred >> p & 1))
         early("P", p, s.left.predicate_original[p]);
@@ -201,8 +237,7 @@ class Hazards {
   void check_uses(uint32_t k, const State& s) {
     check_originals(k, s);
     const sass::Effects& fx = v_.effects[k];
-    for (unsigned r = 0; r < 255; ++r) {
-      if (!fx.use.gpr.test(r)) continue;
+    fx.use.gpr.for_each([&](unsigned r) {
       for (unsigned sb = 0; sb < 6; ++sb)
         if (s.results[sb].test(r) || (s.originals[sb].test(r) && !s.probe_value.test(r)))
           fail("result-too-early", k, fmt::format("R{} awaits SB{}", r, sb));
@@ -210,16 +245,15 @@ class Hazards {
       if (left > 0) fail("result-too-early", k, fmt::format("R{} is ready {} cycles later", r, left));
       if ((fx.kind == sass::MemKind::store || fx.kind == sass::MemKind::reduction) && !s.probe_value.test(r) && !is_address(k, r))
         fail("record-clobbered", k, fmt::format("R{} may hold another value than the probe's", r));
-    }
-    for (unsigned r = 0; r < 63; ++r) {
-      if (!fx.use.ur.test(r)) continue;
+    });
+    fx.use.ur.for_each([&](unsigned r) {
       for (unsigned sb = 0; sb < 6; ++sb)
         if (s.uniform_originals[sb].test(r)) fail("result-too-early", k, fmt::format("UR{} awaits SB{}", r, sb));
       const uint8_t left = is_uniform_alu(fx) ? s.left.uniform_alu[r] : s.left.uniform_other[r];
       for (unsigned sb = 0; sb < 6; ++sb)
         if (s.uniform_results[sb].test(r)) fail("result-too-early", k, fmt::format("UR{} awaits SB{}", r, sb));
       if (left > 0) fail("result-too-early", k, fmt::format("UR{} is ready {} cycles later", r, left));
-    }
+    });
     for (unsigned p = 0; p < 7; ++p)
       if ((fx.use.pred >> p & 1) && s.left.guard[p] > 0)
         fail("result-too-early", k, fmt::format("P{} is ready {} cycles later", p, s.left.guard[p]));
@@ -275,8 +309,9 @@ class Hazards {
     RegSet untold = s.untold;
     for (const RegSet& kind : s.in_order) untold |= kind;
     if (const RegSet hit = fx.def.gpr & untold; hit.any()) later("R", first(hit), "it has no scoreboard");
-    for (unsigned r = 0; r < 255; ++r)
-      if (fx.def.gpr.test(r) && s.left.vector_original[r] > 0) later("R", r, fmt::format("in {} cycles", s.left.vector_original[r]));
+    fx.def.gpr.for_each([&](unsigned r) {
+      if (s.left.vector_original[r] > 0) later("R", r, fmt::format("in {} cycles", s.left.vector_original[r]));
+    });
     for (unsigned p = 0; p < 7; ++p)
       if ((fx.def.pred >> p & 1) && s.left.predicate_original[p] > 0) later("P", p, fmt::format("in {} cycles", s.left.predicate_original[p]));
   }
@@ -299,7 +334,7 @@ class Hazards {
       fail("entry-repeated", k, "results of the kernel's beginning may still be on their way");
   }
 
-  State transfer(uint32_t k, State s, bool report) {
+  void transfer(uint32_t k, State& s, bool report) {
     const sass::Effects& fx = v_.effects[k];
     const sass::Control c = sass::get_control(v_.words[k]);
     const bool inserted = v_.is_inserted(k);
@@ -367,29 +402,18 @@ class Hazards {
     pass(s.left.vector_original);
     pass(s.left.uniform_original);
     pass(s.left.predicate_original);
-    return s;
   }
 
-  // 21 to 33 cycles for matrix instructions, at most 14 for the rest (sass.md 5.1).
-  // What it reads has arrived.
+  // What it reads has arrived. 21 to 33 cycles for results of matrix instructions, at most 14 for the rest (sass.md 5.1).
   static void original_results(const sass::Effects& fx, State& s) {
-    const auto arrived = [](auto& counts, unsigned n, auto read) {
-      for (unsigned r = 0; r < n; ++r)
-        if (read(r)) counts[r] = 0;
+    const auto set = [&s](const sass::RegEffects& e, uint8_t cycles) {
+      e.gpr.for_each([&](unsigned r) { s.left.vector_original[r] = cycles; });
+      e.ur.for_each([&](unsigned r) { s.left.uniform_original[r] = cycles; });
+      for (unsigned p = 0; p < 7; ++p)
+        if (e.pred >> p & 1) s.left.predicate_original[p] = cycles;
     };
-    if (fx.exact) {
-      arrived(s.left.vector_original, 255, [&](unsigned r) { return fx.use.gpr.test(r); });
-      arrived(s.left.uniform_original, 63, [&](unsigned r) { return fx.use.ur.test(r); });
-      arrived(s.left.predicate_original, 7, [&](unsigned p) { return (fx.use.pred >> p & 1) != 0; });
-    }
-    if (!fx.fixed_latency) return;
-    const uint8_t latency = fx.mnemonic.ends_with("MMA") ? 33 : 14;
-    for (unsigned r = 0; r < 255; ++r)
-      if (fx.def.gpr.test(r)) s.left.vector_original[r] = latency;
-    for (unsigned r = 0; r < 63; ++r)
-      if (fx.def.ur.test(r)) s.left.uniform_original[r] = latency;
-    for (unsigned p = 0; p < 7; ++p)
-      if (fx.def.pred >> p & 1) s.left.predicate_original[p] = latency;
+    if (fx.exact) set(fx.use, 0);
+    if (fx.fixed_latency) set(fx.def, fx.mnemonic.ends_with("MMA") ? 33 : 14);
   }
 
   void define(uint32_t k, const sass::Effects& fx, const sass::Control& c, State& s, bool report) {
@@ -408,8 +432,7 @@ class Hazards {
     s.probe_guard |= fx.def.pred;
     const bool r2ur = fx.mnemonic == "R2UR";
     const bool slow_uniform = fx.mnemonic == "UIADD3" || fx.mnemonic == "ULOP3" || fx.mnemonic == "UIMAD";
-    for (unsigned r = 0; r < 255; ++r) {
-      if (!fx.def.gpr.test(r)) continue;
+    fx.def.gpr.for_each([&](unsigned r) {
       if (c.write_barrier < 6) {
         s.results[c.write_barrier].set(r);
       } else if (!fx.fixed_latency && report) {
@@ -420,17 +443,16 @@ class Hazards {
       }
       s.probe_value.set(r);
       s.left.vector_original[r] = 0;
-    }
-    for (unsigned r = 0; r < 63; ++r) {
-      if (!fx.def.ur.test(r)) continue;
+    });
+    fx.def.ur.for_each([&](unsigned r) {
       if (c.write_barrier < 6) {
         s.uniform_results[c.write_barrier].set(r);
-        continue;
+        return;
       }
       if (!fx.fixed_latency && report) fail("result-too-early", k, "a result of variable latency without a write barrier");
       s.left.uniform_alu[r] = r2ur ? 13 : slow_uniform ? 4 : 2;
       s.left.uniform_other[r] = r2ur ? 13 : slow_uniform ? 12 : 5;
-    }
+    });
     for (unsigned p = 0; p < 7; ++p)
       if (fx.def.pred >> p & 1) {
         s.left.guard[p] = 13;
@@ -440,7 +462,10 @@ class Hazards {
 
   const SpliceView& v_;
   Violations& out_;
-  std::vector<State> in_;
+  static constexpr uint32_t no_head = ~0u;
+  std::vector<std::vector<uint32_t>> edges_;   // by word: where it goes on
+  std::vector<uint32_t> head_;                 // by word: its number among the heads
+  std::vector<State> in_;                      // by head
 };
 
 }  // namespace

@@ -41,6 +41,11 @@ class RegSet {
     words_.fill(0);
     return *this;
   }
+  template <typename Each>
+  constexpr void for_each(const Each& each) const {
+    for (unsigned i = 0; i < words_.size(); ++i)
+      for (uint64_t w = words_[i]; w != 0; w &= w - 1) each(64 * i + static_cast<unsigned>(std::countr_zero(w)));
+  }
   // Registers first .. first + count - 1, with count < 64 and the last one below 256. No branch.
   constexpr void set_run(unsigned first, unsigned count) {
     const uint64_t run = (uint64_t{1} << count) - 1;

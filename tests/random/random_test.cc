@@ -70,6 +70,7 @@ class SplicedRandom : public SplicedLaunch, public testing::WithParamInterface<s
     if (!contents && contents.error().kind == ErrorKind::unsupported) GTEST_SKIP() << contents.error().to_string();
     ASSERT_TRUE(contents) << contents.error().to_string();
     image->after = std::move(*contents);
+    any_refusal = other_cubin() != nullptr;
     ASSERT_NO_FATAL_FAILURE(observe(std::move(*image)));
   }
   const char* refusal(ProbeKind, std::optional<Records>) const override { return nullptr; }
