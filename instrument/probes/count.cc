@@ -3,7 +3,8 @@
 //
 // Every active lane adds 1 to `lanes`, and 1 or 0 to `warps`: 1 in the lowest active lane, found without a predicate,
 // because a kernel may have none to spare: x = active mask & lanes below; leader = (x == 0) = 1 - ((x | -x) >> 31). Where a
-// block leaves one register alone, its counters have 32 bits (wire::Block::narrow_count).
+// block leaves one register alone, its counters have 32 bits (wire::Block::narrow_count), and the active mask is in a uniform
+// register: a spare one, or the high half of the counters' address, which is one number for all warps and put back.
 #include "instrument/points.h"
 #include "instrument/sass/encode.h"
 
@@ -55,17 +56,27 @@ void count_by_pair(Sequence& seq, const Holder& q, enc::Ureg counters, int32_t a
 
 // The same in one register, and to the low halves alone: whoever reads them checks that they did not overflow. x has no
 // sign, so that leader is the sign of x - 1.
-void count_by_single(Sequence& seq, const Holder& q, enc::Ureg counters, enc::Ureg active, int32_t at) {
+void count_by_single(Sequence& seq, const Holder& q, enc::Ureg counters, enc::Ureg active, std::optional<uint32_t> put_back, int32_t at) {
   using namespace latency;
   put(seq, enc::voteu_any(active, enc::PT));
   put(seq, enc::s2r(q.r(0), enc::sr_ltmask), {.stall = scoreboard_visible, .write_barrier = q.scoreboard});
   put_pause(seq, uniform_to_vector - scoreboard_visible);
   put(seq, enc::lop3_ur(q.r(0), q.r(0), active, enc::RZ, lut_and), {.stall = vector_to_vector, .wait_mask = own(q)});
+  if (put_back) put(seq, enc::umov_imm(active, *put_back));
   put(seq, enc::iadd3_imm(q.r(0), q.r(0), ~0u, enc::RZ), alu);
   put(seq, enc::shf_r_u32_hi_imm(q.r(0), q.r(0), 31), {.stall = vector_to_memory});
+  if (put_back) put_pause(seq, uniform_to_vector - 1 - vector_to_vector - vector_to_memory);
   put(seq, enc::red_add_u32({counters, enc::RZ, at}, q.r(0)), sends(q));
   put(seq, enc::mov_imm(q.r(0), 1), {.stall = vector_to_memory, .wait_mask = own(q)});
   put(seq, enc::red_add_u32({counters, enc::RZ, at + 8}, q.r(0)), sends(q));
+}
+
+// Where every counter has the same high word, and so the address of each warp's.
+std::optional<uint32_t> high_word_of_counters(const ProbeContext& c) {
+  const uint64_t first = c.layout.counters;
+  const uint64_t last = first + (c.plan.last_apart ? 2 : 1) * c.blocks.blocks.size() * sizeof(wire::BlockCount) - 1;
+  if (first >> 32 != last >> 32) return std::nullopt;
+  return static_cast<uint32_t>(first >> 32);
 }
 
 }  // namespace
@@ -91,10 +102,11 @@ Status insert_count(ProbeContext& c) {
       if (counted != 0) put(seq, enc::uiadd3_imm(ur.base, ur.base, counted));
     }
     c.map.blocks[b].narrow_count = place.holder.shape == Holder::Shape::single;
-    if (c.map.blocks[b].narrow_count && ur.few)
+    const auto high = c.map.blocks[b].narrow_count && ur.few ? high_word_of_counters(c) : std::nullopt;
+    if (c.map.blocks[b].narrow_count && ur.few && !high)
       return unsupported("block {} leaves one register to count in, and the kernel no uniform register beside it", b);
     if (c.map.blocks[b].narrow_count)
-      count_by_single(seq, place.holder, ur.address, ur.temp, counter);
+      count_by_single(seq, place.holder, ur.address, high ? high_half(ur.address) : ur.temp, high, counter);
     else
       count_by_pair(seq, place.holder, ur.address, counter);
   }
