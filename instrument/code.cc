@@ -30,6 +30,11 @@ Status decode_all(Code& code, ByteView text) {
   return {};
 }
 
+void mark_relocated(Code& code, const cubin::Image& image, const cubin::KernelInfo& info) {
+  for (const cubin::Relocation& r : image.relocations())
+    if (r.target_section == info.text_section && r.offset < code.bytes()) code.insts[code.index(static_cast<uint32_t>(r.offset))].relocated = true;
+}
+
 bool in_section(const Code& code, int64_t target) {
   return target >= 0 && target % sass::inst_bytes == 0 && target < code.bytes();
 }
@@ -281,6 +286,13 @@ void give_scoreboards(Code& code) {
 
 }  // namespace
 
+std::variant<std::vector<sass::Access>, sass::NotCovered> accesses(const Code& code, InstIndex i) {
+  auto found = sass::accesses(*code.arch, code.insts[i].raw);
+  const auto* all = std::get_if<std::vector<sass::Access>>(&found);
+  if (code.insts[i].relocated && all != nullptr && !all->empty()) return "the loader fills in its offset";
+  return found;
+}
+
 std::string where(const Code& code, InstIndex i) {
   return fmt::format("{}@{:#x}: {}", code.kernel, code.pc(i), sass::print(*code.arch, code.insts[i].raw, code.pc(i)));
 }
@@ -330,6 +342,7 @@ Result<Code> read_code(const cubin::Image& image, const cubin::KernelInfo& info)
       XT_TRY(JumpTable table, find_jump_table(code, image, info, i));
       code.jump_tables.push_back(std::move(table));
     }
+  mark_relocated(code, image, info);
   mark_asserts(code, image);
   XT_TRY_STATUS(find_functions(code));
   XT_TRY_STATUS(find_return_addresses(code));

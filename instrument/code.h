@@ -5,10 +5,12 @@
 
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/bits.h"
 #include "instrument/cubin/kernel_info.h"
+#include "instrument/sass/access.h"
 #include "instrument/sass/effects.h"
 
 namespace xtrace::instrument {
@@ -23,6 +25,9 @@ struct CodeInst {
   sass::Effects fx;
   // A call of __assertfail: it ends the launch with an error, so that nothing behind it matters.
   bool asserts = false;
+  // The loader writes into it (a relocation): what stands there as an immediate, or as an offset of a constant, is not what it executes
+  // with. Linked code has the addresses of the module's variables so (nvcc -rdc=true, cuFFT): UMOV UR4, 32@lo(variable).
+  bool relocated = false;
 };
 
 // Where a code offset stands in a MOV of a return address, and the table offset in the LDC of a jump table.
@@ -75,6 +80,9 @@ bool changes_register_limit(const Code& code);
 // An LDC whose result nobody reads (LDC R1 of kernels without a stack) has no scoreboard in the cubin and one in the code: else nobody
 // could tell when its register is free.
 Result<Code> read_code(const cubin::Image& image, const cubin::KernelInfo& info);
+
+// sass::accesses() of instruction i; one whose offset the loader fills in is not covered.
+std::variant<std::vector<sass::Access>, sass::NotCovered> accesses(const Code& code, InstIndex i);
 
 // "kernel@0x1a0: LDG.E R0, desc[UR4][R2.64]" for messages.
 std::string where(const Code& code, InstIndex i);

@@ -34,7 +34,8 @@ class Step {
  public:
   // `whole`: all lanes of the warp execute it together.
   Step(const Code& code, const LaunchFacts& launch, ThreadTerms& terms, InstIndex i, bool whole, const State& s)
-      : arch_(*code.arch), w_(code.insts[i].raw), fx_(code.insts[i].fx), launch_(launch), terms_(terms), whole_(whole), s_(s),
+      : arch_(*code.arch), w_(code.insts[i].raw), fx_(code.insts[i].fx), launch_(launch), terms_(terms), whole_(whole),
+        relocated_(code.insts[i].relocated), s_(s),
         layout_(sass::alu_layout(sass::opcode13(w_))) {}
 
   // Of the first register that it writes, in the vector or the uniform file.
@@ -131,7 +132,7 @@ class Step {
       case sass::SourceS::reg: return reg(32);
       case sass::SourceS::ur: return uniform_register(32);
       case sass::SourceS::constant_bindless: return unknown;
-      case sass::SourceS::imm: return known(imm());
+      case sass::SourceS::imm: return relocated_ ? of(terms_.uniform()) : known(imm());
       case sass::SourceS::constant: return constant();
     }
     return unknown;
@@ -154,6 +155,7 @@ class Step {
   // In bits [58:54] the bank, in [53:38] the byte [sass.md 1.1]
   Value constant(uint32_t behind = 0) const {
     constexpr BitRange bank = bits(58, 54), offset = bits(53, 38);
+    if (relocated_) return of(terms_.uniform());
     const auto word = get_bits(w_, bank) == 0 ? bank0(static_cast<uint32_t>(get_bits(w_, offset)) + behind) : std::nullopt;
     return word ? known(*word) : of(terms_.uniform());
   }
@@ -299,6 +301,7 @@ class Step {
   const LaunchFacts& launch_;
   ThreadTerms& terms_;
   const bool whole_;
+  const bool relocated_;       // what the word says of immediates and constants is not what it executes with
   const State& s_;
   const sass::AluLayout layout_;
 };

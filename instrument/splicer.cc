@@ -212,7 +212,7 @@ std::vector<Splicer::NotCovered> Splicer::not_covered() const {
   const Code& code = impl_->code;
   for (InstIndex i = 0; i < code.insts.size(); ++i) {
     if (!code.reachable[i] || !covers(OrigPc{code.pc(i)})) continue;
-    const auto found = sass::accesses(*code.arch, code.insts[i].raw);
+    const auto found = accesses(code, i);
     if (const auto* reason = std::get_if<sass::NotCovered>(&found)) out.push_back({OrigPc{code.pc(i)}, *reason});
   }
   return out;

@@ -39,7 +39,7 @@ class Addresses {
       from_ = v_.copies[0].label[block.first];
       for (InstIndex i = block.first; i <= block.last(); ++i) {
         if (!claims_.places.empty() && !claims_.places[i]) continue;
-        const auto found = sass::accesses(*v_.old.arch, v_.old.insts[i].raw);
+        const auto found = accesses(v_.old, i);
         const auto* accesses = std::get_if<std::vector<sass::Access>>(&found);
         if (accesses == nullptr || accesses->empty()) continue;
         auto next = std::find_if(claims_.accesses.begin(), claims_.accesses.end(),

@@ -253,7 +253,7 @@ class Words {
   // What decoders take from the record for the accesses of i_.
   void expect() {
     if (!claims_.places.empty() && !claims_.places[i_]) return;
-    const auto found = sass::accesses(*v_.old.arch, v_.old.insts[i_].raw);
+    const auto found = accesses(v_.old, i_);
     const auto* accesses = std::get_if<std::vector<sass::Access>>(&found);
     if (accesses == nullptr) return;
     const auto guard = static_cast<uint8_t>(field(v_.copies[0].at[i_], guard_field));

@@ -67,7 +67,7 @@ class Layout {
         takes_first_(takes_first(*code.arch)), unit_(scope.lines ? wire::mem_line : wire::chunk_bytes) {
     record_.full = block.first < scope.whole.size() && scope.whole[block.first] && takes_first_;
     for (InstIndex i = block.first; i <= block.last(); ++i) {
-      const auto found = sass::accesses(*code.arch, code.insts[i].raw);
+      const auto found = accesses(code, i);
       if (const auto* all = std::get_if<std::vector<sass::Access>>(&found); all != nullptr && scope.has(i))
         for (const sass::Access& a : *all) add(i, a);
       forget(code.insts[i].fx.def);

@@ -30,12 +30,6 @@ void put_geometry(Bytes& bank, uint64_t at, const Dim3& d) {
   put32(bank, at + 8, d.z);
 }
 
-const bundle::Region* region_of(const LaunchImage& launch, const std::string& symbol) {
-  for (const bundle::Region& r : launch.record.regions)
-    if (!r.symbol.empty() && r.symbol == symbol) return &r;
-  return nullptr;
-}
-
 // Addresses that the loader writes into constants.
 Status relocate(const cubin::Image& image, uint32_t section, const LaunchImage& launch, unsigned number,
                 ConstantBanks& banks) {
@@ -76,6 +70,12 @@ Status fill_variables(const cubin::Image& image, uint32_t section, const LaunchI
 }
 
 }  // namespace
+
+const bundle::Region* region_of(const LaunchImage& launch, const std::string& symbol) {
+  for (const bundle::Region& r : launch.record.regions)
+    if (!r.symbol.empty() && r.symbol == symbol) return &r;
+  return nullptr;
+}
 
 ByteView ConstantBanks::bank(unsigned number) const {
   const auto it = bytes.find(number);

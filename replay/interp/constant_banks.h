@@ -32,6 +32,9 @@ struct ConstantBanks {
   const UnknownConstant* unknown_in(unsigned bank, uint64_t offset, uint64_t size) const;
 };
 
+// The recorded region of a module's variable; nullptr: there is none.
+const bundle::Region* region_of(const LaunchImage& launch, const std::string& symbol);
+
 Result<ConstantBanks> constant_banks(const cubin::Image& image, const cubin::KernelInfo& kernel,
                                      const sass::Arch& arch, const LaunchImage& launch, uint32_t local_bytes);
 

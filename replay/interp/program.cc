@@ -114,6 +114,7 @@ void decode_one(Program& p, uint32_t index) {
       p.handles.insert_or_assign(index, h);
     }
   }
+  if (const auto unresolved = p.unresolved.find(index); unresolved != p.unresolved.end()) problem = unresolved->second;
   if (p.changes_registers) i.registers = registers_of(*p.arch, w, i.pc);
   if (const sass::Effects e = sass::effects(*p.arch, w, i.pc);
       e.use.ur.any() || e.def.ur.any() || (e.use.upred | e.def.upred) != 0) {
@@ -129,6 +130,25 @@ void decode_one(Program& p, uint32_t index) {
     p.problems.push_back(std::move(problem));
   }
   p.insts.push_back(i);
+}
+
+// What the loader writes into instructions: halves of the addresses of the module's variables. [nvcc 13.0 -rdc=true]
+void relocate_words(Program& p, const cubin::Image& image, uint32_t text, const LaunchImage& launch) {
+  constexpr uint32_t low_half = 56, high_half = 57;   // R_CUDA_ABS32_LO_32, R_CUDA_ABS32_HI_32: bits [63:32]
+  constexpr BitRange field = bits(63, 32);
+  for (const cubin::Relocation& r : image.relocations()) {
+    const uint64_t index = r.offset / sass::inst_bytes;
+    if (r.target_section != text || index >= p.words.size()) continue;
+    sass::RawInst& w = p.words[index];
+    const std::string& symbol = image.symbols()[r.symbol].name;
+    const bundle::Region* region = region_of(launch, symbol);
+    if (region == nullptr || (r.type != low_half && r.type != high_half)) {
+      p.unresolved[static_cast<uint32_t>(index)] = fmt::format("relocation {} against {}", r.type, symbol);
+      continue;
+    }
+    const uint64_t address = region->address.value + (r.has_addend ? static_cast<uint64_t>(r.addend) : get_bits(w, field));
+    set_bits(w, field, static_cast<uint32_t>(r.type == low_half ? address : address >> 32));
+  }
 }
 
 }  // namespace
@@ -185,6 +205,7 @@ Result<Program> decode_program(ByteView cubin, const LaunchImage& launch) {
   p.code_bytes = static_cast<uint32_t>(text.size());
   p.words.resize(text.size() / sass::inst_bytes);
   std::memcpy(p.words.data(), text.data(), text.size());
+  relocate_words(p, image, kernel.text_section, launch);
   find_register_changes(p);
   decode_words(p);
   // Only for messages: a table that can not be read costs them a line number, nothing else.

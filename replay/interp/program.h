@@ -29,6 +29,7 @@ struct Program {
   std::unordered_map<uint32_t, int32_t> pool_index;
   std::vector<std::string>
       problems;  // why an instruction is refused: Inst::op of a refusing one is the index here
+  std::map<uint32_t, std::string> unresolved;  // by index: what the loader would have written into the instruction, and is not known here
   std::vector<UniformEffects> uniforms;
   std::map<uint32_t, HandleConstant> handles;  // of the instructions that have one, by index
   ConstantBanks banks;

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/file.h"
 #include "instrument/blocks.h"
 #include "instrument/clocks.h"
 #include "instrument/implied.h"
@@ -130,6 +131,22 @@ TEST(Liveness, FreeOnceAScoreboardHasBeenWaitedFor) {
   EXPECT_FALSE(Liveness(assemble({with(store, 7), enc::nop(), enc::nop(), enc::exit()})).writable_after_wait(2, 64, 0x3f).test(2));
   const Code read = assemble({with(store, 3), enc::nop(), enc::nop(), enc::mov(Gpr{8}, Gpr{2}), enc::exit()});
   EXPECT_FALSE(Liveness(read).writable_after_wait(2, 64, 0x3f).test(2));
+}
+
+// What the loader writes into is found, and where that is an access, its address is not covered.
+TEST(Relocated, ImmediatesOfAVariablesAddress) {
+  const Bytes cubin = read_file(std::string(XTRACE_SOURCE_DIR) + "/fixtures/cubins/sm_90/patched_address.cubin").value();
+  const auto image = cubin::Image::parse(cubin);
+  auto code = read_code(*image, *cubin::kernel_info(*image, "patched_address"));
+  ASSERT_TRUE(code);
+  std::vector<uint32_t> at;
+  for (InstIndex i = 0; i < code->insts.size(); ++i)
+    if (code->insts[i].relocated) at.push_back(code->pc(i));
+  EXPECT_EQ(at, (std::vector<uint32_t>{0x30, 0x80}));
+  const InstIndex load = code->index(0x120);
+  EXPECT_TRUE(std::holds_alternative<std::vector<sass::Access>>(accesses(*code, load)));
+  code->insts[load].relocated = true;
+  EXPECT_EQ(std::get<sass::NotCovered>(accesses(*code, load)), "the loader fills in its offset");
 }
 
 TEST(Scratch, ARegisterAfterAWait) {
