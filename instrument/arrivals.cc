@@ -11,6 +11,10 @@ namespace {
 // Longest time that a result of fixed latency takes (liveness.cc has the figures).
 constexpr uint8_t matrix_latency = 48, other_latency = 20;
 constexpr uint8_t visible = latency::scoreboard_visible;
+// By how much another kind of instruction may read a result of fixed latency sooner than a store or an ALU does: IMAD an IMAD's after
+// two cycles, a store after four; DFMA's a store after six, others after eight; uniform ALU's the uniform ALU after four, others after
+// six. Predicates are read as operands, no later than anybody reads them. [sass.md 5.1]
+constexpr unsigned sooner = 2;
 constexpr unsigned first_uniform = 256, first_predicate = 256 + 64;
 
 // f(number) for every register that an instruction reads or writes.
@@ -96,6 +100,7 @@ Arrivals::Needs Arrivals::needs(InstIndex i, bool after, File file, uint8_t inde
   n.never = never_[r] || !s.written[r];
   if (!after && reads) {
     n.wait_mask = sass::get_control(code_.insts[i].raw).wait_mask;
+    if (file != File::predicate) n.cycles = std::min<unsigned>(s.cycles[r], sooner);
     return n;
   }
   n.never |= s.silent[r];

@@ -20,7 +20,7 @@ class Arrivals {
   };
   enum class File : uint8_t { vector, uniform, predicate };
   // To read register `index` immediately in front of instruction i, or behind it where it falls through. In front of an
-  // instruction that reads the register itself it is there when that instruction may issue.
+  // instruction that reads the register itself it is there when that instruction may issue, for instructions of its kind.
   Needs needs(InstIndex i, bool after, File file, uint8_t index) const;
 
  private:

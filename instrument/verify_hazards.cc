@@ -413,7 +413,19 @@ class Hazards {
         if (e.pred >> p & 1) s.left.predicate_original[p] = cycles;
     };
     if (fx.exact) set(fx.use, 0);
-    if (fx.fixed_latency) set(fx.def, fx.mnemonic.ends_with("MMA") ? 33 : 14);
+    if (!fx.fixed_latency) return;
+    set(fx.def, fx.mnemonic.ends_with("MMA") ? 33 : 14);
+    // Nor does anybody read them sooner than this, though the kernel's next instruction may, being of another kind.
+    const bool on_double = fx.mnemonic == "DADD" || fx.mnemonic == "DMUL" || fx.mnemonic == "DFMA";
+    fx.def.gpr.for_each([&](unsigned r) {
+      s.left.vector_alu[r] = on_double ? 8 : 3;
+      s.left.vector_memory[r] = on_double ? 6 : 4;
+    });
+    const bool moves = fx.mnemonic == "UMOV" || fx.mnemonic == "ULDC" || fx.mnemonic == "VOTEU";
+    fx.def.ur.for_each([&](unsigned r) {
+      s.left.uniform_alu[r] = moves ? 2 : 4;
+      s.left.uniform_other[r] = moves ? 2 : 6;
+    });
   }
 
   void define(uint32_t k, const sass::Effects& fx, const sass::Control& c, State& s, bool report) {

@@ -138,6 +138,35 @@ TEST(PointSabotage, ValuesAreWaitedFor) {
   EXPECT_GT(found, 0u);
 }
 
+// A register that the kernel's next instruction reads as well: that one may do so sooner than a store.
+TEST(PointSabotage, StoresTakeLongerThanTheNextReader) {
+  size_t shared = 0;
+  for (const char* kernel : {"saxpy", "sgemm", "spmv", "collatz"}) {
+    const Case c = point_case(kernel, ProbeKind::reg);
+    for (uint32_t k = c.claims.prologue_words + 40; k + 2 < word_count(c); ++k) {
+      const auto effects = [&](uint32_t word) { return sass::effects(arch(), word_at(c, c.spliced.cubin, word), word * 16); };
+      const sass::Effects made = effects(k);
+      if (of_probe(c, k) || !made.fixed_latency) continue;
+      uint32_t store = k + 1, next = k + 1;   // the first store behind it, and the kernel's next instruction
+      while (next + 1 < word_count(c) && of_probe(c, next)) ++next;
+      while (store < next && effects(store).mnemonic != "STG") ++store;
+      const sass::RegSet read = made.def.gpr & effects(store).use.gpr & effects(next).use.gpr;
+      if (store == next || read.none() || store - k > 3) continue;
+      ++shared;
+      Bytes cubin = c.spliced.cubin;   // no pause between them
+      for (uint32_t w = k; w < store; ++w) {
+        sass::RawInst word = word_at(c, cubin, w);
+        sass::Control control = sass::get_control(word);
+        control.stall = 1;
+        sass::set_control(word, control);
+        set_word(c, cubin, w, word);
+      }
+      EXPECT_TRUE(rules(c.verify(cubin)).contains("result-too-early")) << kernel << " word " << k;
+    }
+  }
+  EXPECT_GT(shared, 0u);
+}
+
 TEST(Points, AreRefusedByName) {
   const Kernel k = fixture_kernel("saxpy");
   const auto s = Splicer::create(k.cubin, k.name, small_shape());
