@@ -15,14 +15,23 @@ std::filesystem::path here(const char* name) {
   return std::filesystem::path(XTRACE_SOURCE_DIR) / "tests/random" / name;
 }
 const char* other_cubin() { return std::getenv("XTRACE_RANDOM_CUBIN"); }
+Bytes read(const std::filesystem::path& file) {
+  auto bytes = random_kernels::read_cubin(file);
+  if (!bytes) throw std::runtime_error(bytes.error().to_string());
+  return std::move(*bytes);
+}
 const Bytes& cubin() {
-  static const Bytes bytes = [] {
-    auto file = random_kernels::read_cubin(other_cubin() != nullptr ? other_cubin() : here("kept.cubin.zst"));
-    if (!file) throw std::runtime_error(file.error().to_string());
-    return std::move(*file);
-  }();
+  static const Bytes bytes = read(other_cubin() != nullptr ? other_cubin() : here("kept.cubin.zst"));
   return bytes;
 }
+std::vector<std::string> kernels_in(const Bytes& file) {
+  auto names = random_kernels::kernels_of(file);
+  if (!names || names->empty()) throw std::runtime_error("no kernel of generate.py in it");
+  return std::move(*names);
+}
+// One kernel each, on which a splice was wrong once: the rest of the prologue in its second block, beside loops whose rounds are counted;
+// an IMAD that reads a register sooner than a probe's store may.
+constexpr const char* mended[] = {"rest_of_prologue.cubin.zst", "early_reader.cubin.zst"};
 struct Expected {
   std::string kernel, digest;
 };
@@ -62,11 +71,14 @@ TEST(RandomKernels, LeaveWhatTheHardwareLeft) {
 class SplicedRandom : public SplicedLaunch, public testing::WithParamInterface<std::string> {
  protected:
   void SetUp() override {
-    auto image = random_kernels::launch_of(cubin(), GetParam());
+    Bytes code = cubin();
+    for (const char* file : mended)
+      if (Bytes other = read(here(file)); kernels_in(other).front() == GetParam()) code = std::move(other);
+    auto image = random_kernels::launch_of(code, GetParam());
     ASSERT_TRUE(image) << image.error().to_string();
     const auto clean = replay::make_interp_backend();
     ASSERT_TRUE(clean->prepare(*image));
-    auto contents = random_kernels::run(*clean, *image, cubin());
+    auto contents = random_kernels::run(*clean, *image, code);
     if (!contents && contents.error().kind == ErrorKind::unsupported) GTEST_SKIP() << contents.error().to_string();
     ASSERT_TRUE(contents) << contents.error().to_string();
     image->after = std::move(*contents);
@@ -97,17 +109,14 @@ TEST_P(SplicedRandom, MemTraceIsTheWitness) {
   check.trace(2, true, true, true, true);
 }
 
-// Every third kernel.
+// Every third kernel, and the mended ones.
 std::vector<std::string> sample() {
+  if (other_cubin() != nullptr) return kernels_in(cubin());
   std::vector<std::string> names;
-  if (other_cubin() != nullptr) {
-    auto all = random_kernels::kernels_of(cubin());
-    if (!all || all->empty()) throw std::runtime_error("no kernel of generate.py in XTRACE_RANDOM_CUBIN");
-    return std::move(*all);
-  }
   size_t k = 0;
   for (const Expected& e : expected())
     if (k++ % 3 == 0) names.push_back(e.kernel);
+  for (const char* file : mended) names.push_back(kernels_in(read(here(file))).front());
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, SplicedRandom, testing::ValuesIn(sample()), [](const auto& p) { return p.param; });
