@@ -67,6 +67,7 @@ class Addresses {
     const std::optional<uint32_t> in_offset = number_in_offset(lanes_, i, a, w);
     if (static_cast<uint32_t>(w.offset) != static_cast<uint32_t>(a.offset) + in_offset.value_or(0))
       fail(v_.copies[0].at[i], i, "another offset");
+    if (w.scale != a.scale) fail(v_.copies[0].at[i], i, "another scale");
     if (a.uniform_low != a.none && !in_offset) check(block, i, Kind::uniform, a.uniform_low);
     if (a.uniform_high != a.none) check(block, i, Kind::uniform, a.uniform_high);
   }

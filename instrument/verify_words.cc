@@ -270,6 +270,7 @@ class Words {
       if (a.high != a.none && !w.high_is_known) column(a.high, w.high, "the high word");
       const std::optional<uint32_t> in_offset = number_in_offset(lanes_, i_, a, w);
       if (static_cast<uint32_t>(w.offset) != static_cast<uint32_t>(a.offset) + in_offset.value_or(0)) fail("another offset");
+      if (w.scale != a.scale) fail("another scale");
       if (!in_offset) uniform(a.uniform_low, a.none, w.uniform_low);
       uniform(a.uniform_high, a.none, w.uniform_high);
       if (guard == always) {

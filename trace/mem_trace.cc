@@ -46,7 +46,8 @@ class Record {
     for (; mask != 0; mask &= mask - 1) {
       const auto lane = static_cast<unsigned>(std::countr_zero(mask));
       const auto more = static_cast<uint32_t>(a.numbers == Access::none ? column(a.low, lane) : number(lane) - of_base);
-      const uint64_t low = static_cast<uint32_t>(scalar(a.base)) + more;
+      const uint64_t unscaled = static_cast<uint32_t>(scalar(a.base)) + more;
+      const uint64_t low = a.scale == 0 ? unscaled : static_cast<uint32_t>(unscaled << a.scale);
       const uint64_t sum = (column(a.high, lane) << 32) + low + base;
       out[lane] = low_only ? of_low_word(a, static_cast<uint32_t>(sum)) : sum;
     }

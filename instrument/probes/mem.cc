@@ -85,6 +85,7 @@ class Layout {
     w.bytes = a.bytes;
     w.lanes = a.lanes;
     w.wide = a.wide;
+    w.scale = a.scale;
     w.offset = a.offset;
     // A sum with a uniform register tells its own high word.
     w.high_is_known = a.space == sass::MemSpace::global && low_words_tell_ && a.uniform_low == a.none;

@@ -3,7 +3,9 @@
 //
 //   vector (32 or 64 bits, its own) + uniform (32 or 64 bits, of the warp) + offset,   modulo 2^64, or 2^32 in shared and local
 //
-// Field positions: [nvdisasm 13.0, as print_memory.cc prints them; executed on an H200, sass.md].
+// In shared memory of sm_75 to sm_89 the vector part may be scaled (R5.X4).
+//
+// Field positions: [nvdisasm 13.0, as print_memory.cc prints them; executed on an H200, sass.md; other architectures than sm_90: nvdisasm's texts alone].
 #pragma once
 
 #include <string_view>
@@ -23,6 +25,7 @@ struct Access {
   static constexpr uint8_t none = 255;
   uint8_t low = none, high = none;   // vector registers; none: zero
   uint8_t uniform_low = none, uniform_high = none;
+  uint8_t scale = 0;                 // left shift of the vector part
   int32_t offset = 0;
 };
 

@@ -86,6 +86,7 @@ struct Access {
   uint8_t lanes = 32;          // the first so many lanes give addresses (matrix loads and stores: 8, 16 or 32)
   bool wide = false;           // an address of 64 bits
   bool high_is_known = false;  // ... whose low word tells the high one: SlotLayout::memory_highs
+  uint8_t scale = 0;           // left shift of what lanes have of their own, in 32 bits
   int32_t offset = 0;
   static constexpr uint32_t none = 0xffffffff;
   uint32_t low = none, high = none;                    // columns: 32 words, one a lane

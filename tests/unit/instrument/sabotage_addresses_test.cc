@@ -43,6 +43,30 @@ class SabotageAddresses : public testing::Test {
   Case mem;
 };
 
+// [R0.X4+0x10] in shared memory of older code: decoders multiply.
+TEST(ScaledAddresses, TakeTheirScale) {
+  for (const Kernel& k : fixture_kernels("sm_80")) {
+    if (k.name.find("transpose_tiled") == std::string::npos) continue;
+    wire::SlotLayout layout = some_layout(small_shape(), false, false);
+    layout.lead_bytes = wire::mem_line;
+    auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(ProbeKind::mem), layout);
+    ASSERT_TRUE(spliced) << spliced.error().to_string();
+    Case c{k, std::move(*spliced), {}};
+    c.claims = c.spliced.claims;
+    ASSERT_TRUE(c.verify().empty());
+    size_t scaled = 0;
+    for (wire::Access& a : c.claims.accesses) {
+      scaled += a.scale != 0;
+      ++a.scale;
+      EXPECT_TRUE(rules(c.verify()).contains("address-recorded"));
+      --a.scale;
+    }
+    EXPECT_GT(scaled, 0u);
+    return;
+  }
+  FAIL() << "no such kernel";
+}
+
 TEST_F(SabotageAddresses, DropAStore) {
   all_columns("address-recorded", [](sass::RawInst& w) {
     const sass::Control c = sass::get_control(w);

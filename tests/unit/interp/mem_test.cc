@@ -31,6 +31,29 @@ TEST_P(MemTrace, KnowingFullBlocks) { trace(1, true, false, false, true); }
 TEST_P(MemTrace, KnowingFullBlocksOfSampledCtas) { trace(2, false, false, false, true); }
 TEST_P(MemTrace, KnowingFullBlocksAtSomePlaces) { trace(1, true, true, true, true); }
 
+// What nvcc makes of the same sources for sm_80, where the interpreter executes it.
+TEST(MemOfOlderCode, IsTheWitness) {
+  size_t executed = 0;
+  for (const auto& file : std::filesystem::directory_iterator(std::string(XTRACE_SOURCE_DIR) + "/fixtures/cubins/sm_80/kernels13")) {
+    const std::string kernel = file.path().stem();
+    SCOPED_TRACE(kernel);
+    Check check{recorded_launch(kernel), kernel + "-sm_80"};
+    auto code = read_file(file.path());
+    ASSERT_TRUE(code);
+    check.launch.code = std::move(*code);
+    const auto backend = replay::make_interp_backend();
+    ASSERT_TRUE(backend->prepare(check.launch));
+    const auto module = backend->load(check.launch.code);
+    ASSERT_TRUE(module) << module.error().to_string();
+    ASSERT_TRUE(backend->restore(*module, replay::RestoreScope::all));
+    if (const auto outcome = backend->run(*module); !outcome && outcome.error().kind == ErrorKind::unsupported) continue;
+    ++executed;
+    for (const bool counted : {false, true}) check.trace(1, counted, false, false, counted);
+    check.trace(2, true, true, true, true);
+  }
+  EXPECT_GE(executed, 8u);
+}
+
 // A lock and a flag that are polled.
 TEST(MemWithoutPolls, IsTheRestOfTheWitness) {
   for (const char* kernel : {"spin_lock", "grid_sync"})

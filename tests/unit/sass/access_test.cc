@@ -1,6 +1,8 @@
 // Where addresses stand in memory instructions, against the text of the vendor's disassembler.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -16,7 +18,7 @@ struct Row {
   std::string text;
 };
 
-std::vector<Row> rows_of_sm90() {
+std::vector<Row> rows_of(const std::string& wanted) {
   std::vector<Row> rows;
   for (const char* name : {"vectors.txt", "generated.txt", "sm90_forms.txt"}) {
     std::ifstream in(std::string(XTRACE_SOURCE_DIR) + "/tests/oracle/" + name);
@@ -24,7 +26,7 @@ std::vector<Row> rows_of_sm90() {
     for (std::string line; std::getline(in, line);) {
       std::istringstream s(line);
       std::string arch, lo, hi, pc, text;
-      if (!(s >> arch >> lo >> hi >> pc) || arch != "sm_90") continue;
+      if (!(s >> arch >> lo >> hi >> pc) || arch != wanted) continue;
       std::getline(s, text);
       rows.push_back({{std::stoull(lo, nullptr, 16), std::stoull(hi, nullptr, 16)}, text.substr(1)});
     }
@@ -36,6 +38,7 @@ std::vector<Row> rows_of_sm90() {
 struct Printed {
   int vector = -1, uniform = -1;
   bool pair = false;
+  int scale = 0;
   int64_t offset = 0;
 };
 Printed parse(const std::string& brackets) {
@@ -45,12 +48,26 @@ Printed parse(const std::string& brackets) {
     p.vector = std::stoi(m[2]);
     p.pair = m[3].matched;
   }
+  if (std::regex_search(brackets, m, std::regex(R"(R\d+\.X(\d+))"))) p.scale = std::countr_zero(std::stoul(m[1]));
   if (std::regex_search(brackets, m, std::regex(R"(UR(\d+))"))) p.uniform = std::stoi(m[1]);
   if (std::regex_search(brackets, m, std::regex(R"(([\[+])(-?)0x([0-9a-f]+)\])"))) {
     p.offset = static_cast<int64_t>(std::stoull(m[3], nullptr, 16));
     if (m[2].length() != 0) p.offset = -p.offset;
   }
   return p;
+}
+
+// Of one lane, by the modifiers of the name.
+int bytes_in(const std::string& text) {
+  const size_t from = text.starts_with('@') ? text.find(' ') + 1 : 0;
+  const std::string name = text.substr(from, text.find(' ', from) - from) + ".";
+  const auto has = [&](const char* modifier) { return name.find(modifier) != std::string::npos; };
+  if (name.starts_with("LDSM") || name.starts_with("STSM")) return 16;
+  if (has(".U8.") || has(".S8.")) return 1;
+  if (has(".U16.") || has(".S16.")) return 2;
+  if (has(".128.") || has("BF16x8.") || has("F16x8.") || has("F32x4.")) return 16;
+  if (has(".64.") || has(".U64.") || has(".S64.") || has(".F64.") || has("F16x4.") || has("F32x2.")) return 8;
+  return 4;
 }
 
 std::vector<std::string> brackets_of(std::string text) {
@@ -61,15 +78,17 @@ std::vector<std::string> brackets_of(std::string text) {
   return out;
 }
 
-TEST(Access, StandsWhereTheVendorPrintsIt) {
-  const Arch& arch = **find_arch(90);
+class AccessOf : public testing::TestWithParam<unsigned> {};
+TEST_P(AccessOf, StandsWhereTheVendorPrintsIt) {
+  const Arch& arch = **find_arch(GetParam());
   std::set<std::string> mnemonics;
   size_t checked = 0;
-  for (const Row& row : rows_of_sm90()) {
+  for (const Row& row : rows_of(fmt::format("sm_{}", GetParam()))) {
     const auto found = accesses(arch, row.word);
     const auto* all = std::get_if<std::vector<Access>>(&found);
     if (all == nullptr || all->empty()) continue;
     SCOPED_TRACE(row.text);
+    EXPECT_FALSE(std::regex_search(row.text.substr(row.text.rfind(']')), std::regex(R"(, !?U?P[0-6T])"))) << "a predicate decides which lanes read";
     std::vector<std::string> brackets = brackets_of(row.text);
     ASSERT_EQ(brackets.size(), all->size());
     if (all->size() == 2) std::swap(brackets[0], brackets[1]);   // LDGSTS prints the shared address first
@@ -78,25 +97,31 @@ TEST(Access, StandsWhereTheVendorPrintsIt) {
       const Printed p = parse(brackets[k]);
       EXPECT_EQ(a.low == Access::none ? -1 : a.low, p.vector);
       EXPECT_EQ(a.uniform_low == Access::none ? -1 : a.uniform_low, p.uniform);
+      EXPECT_EQ(a.scale, p.scale);
       EXPECT_EQ(a.offset, p.offset);
       if (p.pair) {
         EXPECT_TRUE(a.wide);
         EXPECT_EQ(a.high, a.low + 1);
       }
-      EXPECT_GT(a.bytes, 0);
+      EXPECT_EQ(a.bytes, bytes_in(row.text));
       ++checked;
     }
     mnemonics.insert(row.text.substr(row.text.starts_with('@') ? row.text.find(' ') + 1 : 0).substr(0, 4));
   }
-  EXPECT_GT(checked, 100u);
-  for (const char* name : {"LDG.", "STG.", "LD.E", "ST.E", "LDS ", "STS ", "LDL ", "STL ", "LDSM", "STSM", "ATOM", "REDG", "LDGS"})
-    EXPECT_TRUE(mnemonics.contains(name)) << name;
+  EXPECT_GT(checked, GetParam() == 86 || GetParam() == 103 ? 10u : 40u);
+  std::vector<const char*> names;
+  if (GetParam() != 103) names.push_back("LDG.");
+  if (GetParam() != 103 && GetParam() != 89) names.push_back("STG.");
+  if (GetParam() == 90) names.insert(names.end(), {"LD.E", "ST.E", "LDS ", "STS ", "LDL ", "STL ", "LDSM", "STSM", "ATOM", "REDG", "LDGS"});
+  for (const char* name : names) EXPECT_TRUE(mnemonics.contains(name)) << name;
 }
+
+INSTANTIATE_TEST_SUITE_P(Arch, AccessOf, testing::Values(75, 80, 86, 89, 90, 100, 103, 120), [](const auto& p) { return fmt::format("sm_{}", p.param); });
 
 TEST(Access, WhatIsNotCoveredHasAReason) {
   const Arch& arch = **find_arch(90);
   std::set<std::string> not_covered;
-  for (const Row& row : rows_of_sm90()) {
+  for (const Row& row : rows_of("sm_90")) {
     const auto found = accesses(arch, row.word);
     if (const auto* why = std::get_if<NotCovered>(&found)) {
       EXPECT_FALSE(why->empty());
@@ -112,7 +137,7 @@ TEST(Access, WhatIsNotCoveredHasAReason) {
 TEST(SumsFloats, AtomicsThatAddFloatingPointNumbers) {
   const std::regex name(R"((?:@\S+ )?([A-Z]+)\S*?(?:\.(B?F\d+)\S*)? .*)");
   std::set<std::string> sums, others;
-  for (const Row& row : rows_of_sm90()) {
+  for (const Row& row : rows_of("sm_90")) {
     std::smatch m;
     if (!std::regex_match(row.text, m, name)) continue;
     if (effects(**find_arch(90), row.word, 0).kind == MemKind::none) continue;
