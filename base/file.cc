@@ -39,25 +39,56 @@ Result<Bytes> read_file(const std::filesystem::path& path) {
   return bytes;
 }
 
-Status write_file(const std::filesystem::path& path, ByteView bytes) {
-  const std::filesystem::path tmp = path.string() + ".tmp";
-  Fd f{::open(tmp.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-  if (f.fd < 0) return environment("can not create {}: {}", tmp.string(), errno_text());
-  uint64_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = ::write(f.fd, bytes.data() + done, bytes.size() - done);
+namespace {
+
+// "" or what went wrong.
+std::string write_all(int fd, ByteView bytes) {
+  for (uint64_t done = 0; done < bytes.size();) {
+    const ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      const std::string why = errno_text();
-      ::unlink(tmp.c_str());
-      return environment("can not write {}: {}", tmp.string(), why);
-    }
+    if (n < 0) return errno_text();
     done += static_cast<uint64_t>(n);
   }
-  if (::rename(tmp.c_str(), path.c_str()) != 0) {
+  return {};
+}
+
+// /dev/stdout, /dev/fd/3: a name of a file that is open already. In the folder that it leads to another file may have its name.
+bool names_open_file(const std::filesystem::path& path) {
+  std::error_code ec;
+  const std::filesystem::path to = std::filesystem::read_symlink(path, ec);
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(std::filesystem::absolute(path).parent_path(), ec);
+  return to.string().starts_with("/proc/") || folder.string().starts_with("/proc/");
+}
+
+}  // namespace
+
+bool written_in_place(const std::filesystem::path& path) {
+  std::error_code ec;
+  const std::filesystem::file_status found = std::filesystem::status(path, ec);
+  return names_open_file(path) || (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found));
+}
+
+Status write_file(const std::filesystem::path& path, ByteView bytes) {
+  if (written_in_place(path)) {
+    Fd f{::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)};
+    if (f.fd < 0) return environment("can not open {}: {}", path.string(), errno_text());
+    if (const std::string why = write_all(f.fd, bytes); !why.empty()) return environment("can not write {}: {}", path.string(), why);
+    return {};
+  }
+  std::error_code none, ec;
+  const std::filesystem::path target = std::filesystem::is_symlink(path, none) ? std::filesystem::weakly_canonical(path, ec) : path;
+  if (ec) return environment("can not follow {}: {}", path.string(), ec.message());
+  const std::filesystem::path tmp = target.string() + ".tmp";
+  Fd f{::open(tmp.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+  if (f.fd < 0) return environment("can not create {}: {}", tmp.string(), errno_text());
+  if (const std::string why = write_all(f.fd, bytes); !why.empty()) {
+    ::unlink(tmp.c_str());
+    return environment("can not write {}: {}", tmp.string(), why);
+  }
+  if (::rename(tmp.c_str(), target.c_str()) != 0) {
     const std::string why = errno_text();
     ::unlink(tmp.c_str());
-    return environment("can not rename {} to {}: {}", tmp.string(), path.string(), why);
+    return environment("can not rename {} to {}: {}", tmp.string(), target.string(), why);
   }
   return {};
 }
