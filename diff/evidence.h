@@ -38,6 +38,7 @@ struct SemanticEvidence {
   Invariants invariants = Invariants::not_checked;
   uint64_t invariant_violations = 0;
   std::string invariants_text;
+  bool nothing_recorded = false;      // of a sample that may hold no warp: by SM
   uint64_t lost = 0, distrusted = 0;  // events, by the decoder
   std::string losses_text;
 };

@@ -126,6 +126,7 @@ Verdict judge_semantics(const SemanticEvidence& e, Reasons& r) {
       break;
   }
   if (e.invariants != Invariants::not_applicable) needed.push_back({Id::invariants_hold});
+  if (e.nothing_recorded) r.add(Id::nothing_recorded);
   if (e.lost != 0) r.add(Id::records_lost, "{} losses: {}", e.lost, e.losses_text);
   if (e.distrusted != 0) r.add(Id::records_distrusted, "{} contradictions: {}", e.distrusted, e.losses_text);
   return r.of(Aspect::semantics, needed);

@@ -340,7 +340,10 @@ Result<std::vector<PointPlan>> find_points(ProbeKind probe, const PointContext& 
   XT_CHECK(found != nullptr, "a point probe");
   XT_TRY(std::vector<PointPlan> points, found->points(c));
   if (points.empty())
-    return unsupported("kernel {} has nothing there that {} records", c.code.kernel, probe_info(probe).name);
+    return with_hint(unsupported("kernel {} has nothing there that {} records", c.code.kernel, probe_info(probe).name),
+                     probe == ProbeKind::reg || probe == ProbeKind::custom
+                         ? "a register is recorded where it is live and known to have arrived: see xtrace sass liveness"
+                         : fmt::format("it records {}", probe_info(probe).summary));
   std::stable_sort(points.begin(), points.end(), [](const PointPlan& a, const PointPlan& b) {
     return a.at != b.at ? a.at < b.at : a.point.after < b.point.after;
   });

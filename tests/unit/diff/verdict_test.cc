@@ -136,6 +136,10 @@ s.invariant_violations = 3;
 s.invariants = Invariants::not_checked;
 }
 }
+, {Id::nothing_recorded, V::inconclusive, V::trusted, V::trusted, V::inconclusive, CHANGE{UNUSED;
+s.nothing_recorded = true;
+}
+}
 , {Id::records_lost, V::not_trusted, V::trusted, V::trusted, V::not_trusted, CHANGE{UNUSED;
 s.lost = 1;
 }

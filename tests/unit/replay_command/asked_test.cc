@@ -47,7 +47,7 @@ TEST(Asked, Custom) {
   EXPECT_EQ(message("at record clock"), "--custom: expected a place behind at");
   EXPECT_EQ(message("at op:LDG"), "--custom: nothing to record at op:LDG");
   EXPECT_EQ(message("at op:LDG record clock, X9"), "--custom: expected a value, found 'X9'");
-  EXPECT_EQ(message("at op:LDG record ready"), "--custom: expected a value, found 'ready'");
+  EXPECT_EQ(message("at op:LDG record ready"), "--custom: an instruction has no result in front of itself, found 'ready'");
   EXPECT_NE(message("at opcode:LDG record clock").find("'opcode:LDG'"), std::string::npos);
   EXPECT_NE(message("@/no/such/file"), "understood");
 }

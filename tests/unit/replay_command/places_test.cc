@@ -51,6 +51,27 @@ TEST(Places, WhatIsNotUnderstoodIsNamed) {
   EXPECT_NE(Place::parse("op:LDG and").error().message.find("the end"), std::string::npos);
 }
 
+TEST(Places, WhatSelectsNothingIsTold) {
+  PlaceFacts store = load(), nowhere;
+  store.pc = 0x200;
+  store.block = 7;
+  store.opcode = "STG.E";
+  store.line = 20;
+  nowhere.opcode = "EXIT";
+  const std::vector<PlaceFacts> kernel{load(), store};
+  const auto hint = [&](const char* text) { return Place::parse(text)->what_there_is(kernel); };
+  EXPECT_EQ(hint("op:ldg"), "nothing is op:ldg; the kernel has opcodes: LDG, STG");
+  EXPECT_EQ(hint("line:sgemm.cu:100"), "nothing is line:sgemm.cu:100; the kernel has lines of sgemm.cu: 15 to 20, not all of them have code");
+  EXPECT_EQ(hint("line:a.cu"), "nothing is line:a.cu; the kernel has files: sgemm.cu");
+  EXPECT_EQ(hint("block:8 or pc:0x8"),
+            "nothing is block:8; the kernel has blocks: 0 to 7; nothing is pc:0x8; the kernel has offsets: 0x0 to 0x200, in steps of 0x10");
+  EXPECT_EQ(hint("loop:0"), "nothing is loop:0; the kernel has no loop");
+  EXPECT_EQ(hint("class:async"), "nothing is class:async; the kernel has classes: global, load, memory");
+  EXPECT_EQ(hint("region:barrier:1"), "nothing is region:barrier:1; the kernel has regions: 0 to 0");
+  EXPECT_EQ(hint("op:LDG and op:STG"), "there are such instructions, but none that is all of this");
+  EXPECT_EQ(Place::parse("line:a.cu")->what_there_is({&nowhere, 1}), "nothing is line:a.cu; the kernel has no lines: compile it with -lineinfo");
+}
+
 TEST(Places, SeveralAreJoinedByOr) {
   ReplayOptions o;
   ASSERT_TRUE(parse_places({"op:STG", "block:3"}, o));

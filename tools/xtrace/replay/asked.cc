@@ -56,7 +56,7 @@ Status parse_line(const std::string& line, const std::string& what, AskedTexts& 
   if (before.empty() && behind.empty()) return with_hint(bad_input("{}: nothing to record at {}", what, expression), hint);
   AskedRule rule;
   rule.name = expression;
-  XT_TRY(rule.at, Place::parse(expression));
+  XT_TRY(rule.at, Place::parse(expression, what));
   if (!before.empty()) {
     XT_TRY(rule.before, parse_values(before, false, what));
   }
@@ -75,6 +75,9 @@ Result<std::vector<wire::Value>> parse_values(const std::string& text, bool behi
   for (std::string part; std::getline(parts, part, ',');) {
     const std::string word = trimmed(part);
     const auto value = value_of(word, behind);
+    if (!value && word == "ready")
+      return with_hint(bad_input("{}: an instruction has no result in front of itself, found 'ready'", what),
+                       what == "--regs" ? "ready is for --regs-behind" : "write it behind the word behind");
     if (!value)
       return with_hint(bad_input("{}: expected a value, found '{}'", what, word),
                        behind ? "values are clock, ready, time, R4, UR6, P0, !P0" : "values are clock, time, R4, UR6, P0, !P0");
@@ -119,7 +122,7 @@ Status parse_regs(const std::string& before, const std::string& behind, AskedTex
 Status parse_range(const std::string& text, AskedTexts& to) {
   AskedRule rule;
   rule.name = text;
-  XT_TRY(rule.at, Place::parse(text));
+  XT_TRY(rule.at, Place::parse(text, "--range"));
   to.range.push_back(std::move(rule));
   return {};
 }

@@ -52,6 +52,7 @@ Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& r
 Status keep_code(const std::filesystem::path& folder, const std::string& stem, const diff::ConfigReport& config,
                  ByteView cubin);
 
+inline constexpr size_t most_rows = 40;   // of a table in the report for people; its files hold all
 // A table that is the probe's own: its files (text, CSV and JSON), and its JSON in `config`.
 Status emit_own_table(const EmitContext& e, diff::ConfigReport& config, const std::string& text, const std::string& csv,
                       const std::string& json);

@@ -56,11 +56,9 @@ std::pair<std::string, uint32_t> file_and_line(const std::string& source) {
   return {source.substr(0, colon), static_cast<uint32_t>(std::stoul(source.substr(colon + 1)))};
 }
 
-}  // namespace
-
-instrument::Places places_of(const instrument::Splicer& splicer, const replay::LaunchImage& launch, const Place& place) {
+std::vector<PlaceFacts> facts_of(const instrument::Splicer& splicer, const replay::LaunchImage& launch) {
   const SourceMap sources = source_map(launch.code, launch.record.kernel);
-  instrument::Places places;
+  std::vector<PlaceFacts> facts;
   const std::vector<instrument::Splicer::Instruction> all = splicer.instructions();
   const std::vector<Loop> loops = loops_of(splicer, all);
   uint32_t barriers = 0;
@@ -83,11 +81,20 @@ instrument::Places places_of(const instrument::Splicer& splicer, const replay::L
     barriers += f.opcode == "BAR" || f.opcode.starts_with("BAR.");
     f.function = i.function;
     f.function_text = demangled(f.function);
-    const size_t number = f.pc / trace::inst_bytes;
-    if (places.size() <= number) places.resize(number + 1);
-    places[number] = place.holds(f);
+    facts.push_back(std::move(f));
   }
-  places.resize(splicer.section_instructions());
+  return facts;
+}
+
+}  // namespace
+
+Result<instrument::Places> places_of(const instrument::Splicer& splicer, const replay::LaunchImage& launch, const Place& place,
+                                     const std::string& text) {
+  const std::vector<PlaceFacts> facts = facts_of(splicer, launch);
+  instrument::Places places(splicer.section_instructions());
+  bool any = false;
+  for (const PlaceFacts& f : facts) any |= places.at(f.pc / trace::inst_bytes) = place.holds(f);
+  if (!any) return with_hint(unsupported("no instruction of the kernel is at {}", text), place.what_there_is(facts));
   return places;
 }
 
@@ -99,9 +106,7 @@ Result<std::vector<instrument::Rule>> resolve_rules(const std::vector<AskedRule>
   for (const AskedRule& r : rules) {
     instrument::Rule rule{{}, r.before, r.behind, r.name};
     if (r.at) {
-      rule.places = places_of(splicer, launch, *r.at);
-      if (std::find(rule.places.begin(), rule.places.end(), true) == rule.places.end())
-        return unsupported("no instruction of the kernel is at {}", r.name);
+      XT_TRY(rule.places, places_of(splicer, launch, *r.at, r.name));
     }
     out.push_back(std::move(rule));
   }

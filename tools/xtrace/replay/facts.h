@@ -7,7 +7,9 @@
 
 namespace xtrace::cli {
 
-instrument::Places places_of(const instrument::Splicer& splicer, const replay::LaunchImage& launch, const Place& place);
+// `text`: the place as it was written. unsupported: no instruction is there; says what there is.
+Result<instrument::Places> places_of(const instrument::Splicer& splicer, const replay::LaunchImage& launch, const Place& place,
+                                     const std::string& text);
 // What reg, custom and range record on this kernel. unsupported: a place where there is no instruction.
 Result<instrument::Asked> resolve(const AskedTexts& asked, const instrument::Splicer& splicer, const replay::LaunchImage& launch);
 

@@ -12,6 +12,15 @@ namespace {
 using diff::ConfigReport;
 using instrument::ProbeKind;
 
+// A list of SMs of which the GPU has none.
+Status has_sms(const Sample& sample, const replay::BackendInfo& gpu) {
+  for (const wire::Selection::Range& r : sample.select.sms)
+    if (r.first < gpu.sm_count) return {};
+  if (sample.select.sms.empty() || gpu.sm_count == 0) return {};
+  return with_hint(unsupported("none of the {} SMs of {} is in the sample {}", gpu.sm_count, gpu.device, sample.text()),
+                   "SMs are counted from 0");
+}
+
 // Of the part that `splicer` looks at.
 uint64_t executions_of_sites(const instrument::Splicer& splicer, const trace::Aggregate& aggregate) {
   uint64_t sum = 0;
@@ -136,12 +145,12 @@ Status LaunchReplay::instrumented() {
   }
   if (options_.at) {
     report_.at = options_.at_text;
-    const instrument::Places places = places_of(*splicer_, launch_, *options_.at);
-    if (std::find(places.begin(), places.end(), true) == places.end()) {
-      refuse_all(unsupported("no instruction of the kernel is at {}", options_.at_text).value());
+    auto places = places_of(*splicer_, launch_, *options_.at, options_.at_text);
+    if (!places) {
+      refuse_all(places.error());
       return {};
     }
-    splicer_ = splicer_->at(places);
+    splicer_ = splicer_->at(std::move(*places));
   }
   auto asked = resolve(options_.asked, *splicer_, launch_);
   if (!asked) {
@@ -158,7 +167,7 @@ Status LaunchReplay::instrumented() {
 Status LaunchReplay::trace_configs(LaunchContext& all) {
   std::vector<Sample> samples;
   for (Sample sample : options_.samples)
-    for (sample.part = 0; sample.part < (options_.rotate ? sample.sites_one_in : 1); ++sample.part) samples.push_back(sample);
+    for (sample.part = 0; sample.part < parts_of(*splicer_, sample, options_.rotate); ++sample.part) samples.push_back(sample);
   for (const Sample& asked : samples) {
     const Result<Sample> here = on_launch(asked, launch_.record);
     if (!here) {
@@ -167,12 +176,21 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
     }
     const Sample& sample = *here;
     const Drawn d = drawn(sample);
-    if (const Status some = selects_some(sample, d, launch_.record, all.warps_per_cta); !some) {
+    Status some = has_sms(sample, backend_.info());
+    if (some) some = selects_some(sample, d, launch_.record, all.warps_per_cta);
+    if (!some) {
       refuse_all(sample, some.error());
       continue;
     }
     if (const auto tail = tail_of(sample, d, launch_.record, wave(), all.warps_per_cta)) warn(*tail);
     const instrument::Splicer splicer = splicer_->sparse({sample.sites_one_in, sample.part});
+    // mem and the point probes merge the parts by themselves; what looks at all sites at once has one. Parts that hold nothing are left
+    // out.
+    const auto holds = [&](ProbeKind probe) {
+      if (sample.part == 0) return true;
+      return (probe == ProbeKind::inst || probe == ProbeKind::block) && splicer.largest_record(probe) != 0;
+    };
+    if (std::none_of(options_.probes.begin(), options_.probes.end(), holds)) continue;
     LaunchContext c{backend_, launch_, splicer, reference_, all.warps, all.warps_per_cta};
     auto counts = count_launch(c, d);
     if (!counts) {
@@ -185,11 +203,7 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
     if (const auto difference = path_difference(c, *counts))
       report_.warnings.push_back("two counting replays took different paths: " + *difference);
     for (ProbeKind probe : options_.probes) {
-      if (probe == ProbeKind::none) continue;
-      // mem and the point probes merge the parts by themselves; what looks at all sites at once has one. Parts that hold nothing are
-      // left out.
-      const bool in_parts = probe == ProbeKind::inst || probe == ProbeKind::block;
-      if (sample.part != 0 && (!in_parts || splicer.largest_record(probe) == 0)) continue;
+      if (probe == ProbeKind::none || !holds(probe)) continue;
       if (const Status sense = makes_sense(probe, sample); !sense) {
         refuse(probe, sample, sense.error());
         continue;
@@ -213,6 +227,7 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
       config.semantics = (*run)->semantics;
       config.space = (*run)->space;
       config.records = (*run)->records;
+      config.semantics->nothing_recorded = config.records == 0 && !sample.select.sms.empty();
       config.losses = losses_of((*run)->losses);
       config.events = config.records;
       if (const auto* trace = dynamic_cast<const TraceRun*>(run->get()); trace != nullptr && probe == ProbeKind::inst)
@@ -304,6 +319,7 @@ Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
   config.intervals = std::move(rotation->intervals);
   config.microseconds = rotation->median_microseconds;
   config.records = rotation->records;
+  config.semantics->nothing_recorded = config.records == 0 && !sample.select.sms.empty();
   config.losses = losses_of(rotation->losses);
   for (const std::string& text : rotation->warnings) warn(text);
   report_.warnings.push_back(fmt::format("pair: {} sites in {:.1f} s ({:.0f} sites/s){}{}", rotation->sites,

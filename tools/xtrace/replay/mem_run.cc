@@ -8,8 +8,6 @@
 namespace xtrace::cli {
 namespace {
 
-constexpr size_t most_rows = 40;   // in the report for people; the files hold all
-
 // Each of the not covered instructions that was executed, or may have been. `polling`, by block: loops that are left out.
 std::vector<std::string> not_covered(const LaunchContext& c, const Counts& counts, const std::vector<bool>& polling) {
   std::vector<std::string> out;
@@ -177,9 +175,10 @@ void add_part(const MemRun& part, MemRun& all) {
 Result<std::unique_ptr<MemRun>> rotate_addresses(LaunchContext& c, uint32_t sites_one_in, const Drawn& drawn, bool compare,
                                                  const replay::Resources& clean) {
   std::unique_ptr<MemRun> all;
-  for (uint32_t part = 0; part < sites_one_in; ++part) {
+  const uint32_t parts = std::min(sites_one_in, static_cast<uint32_t>(c.splicer.section_instructions()));
+  for (uint32_t part = 0; part < parts; ++part) {
     const instrument::Splicer splicer = c.splicer.sparse({sites_one_in, part});
-    const bool last = part + 1 == sites_one_in && !all;   // the one that says that there is nothing
+    const bool last = part + 1 == parts && !all;   // the one that says that there is nothing
     const instrument::Splicer recorded = splicer.without(splicer.polling());
     if (recorded.largest_record(instrument::ProbeKind::mem) == 0 && !last) continue;
     LaunchContext local{c.backend, c.launch, splicer, c.reference, c.warps, c.warps_per_cta};

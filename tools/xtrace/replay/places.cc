@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
+#include <set>
 
 namespace xtrace::cli {
 namespace {
@@ -64,6 +66,7 @@ std::vector<std::string> words_of(const std::string& text) {
 struct Place::Node {
   enum class Kind { all_of, any_of, none_of, op, cls, line, func, block, pc, loop, loop_line, region } kind = Kind::any_of;
   std::vector<Node> of;
+  std::string word;     // as it was written; empty: made of others
   std::string text;     // op, cls, func, line's file
   Range range;          // line, block, pc, loop, region
 
@@ -93,7 +96,7 @@ using Node = Place::Node;
 
 class Parser {
  public:
-  explicit Parser(std::vector<std::string> words) : words_(std::move(words)) {}
+  Parser(std::vector<std::string> words, std::string_view option) : words_(std::move(words)), option_(option) {}
 
   Result<Node> run() {
     XT_TRY(Node node, any_of());
@@ -103,7 +106,7 @@ class Parser {
 
  private:
   tl::unexpected<Error> wrong(std::string_view expected) const {
-    return with_hint(bad_input("--at: expected {}, found {}", expected,
+    return with_hint(bad_input("{}: expected {}, found {}", option_, expected,
                                at_ < words_.size() ? "'" + words_[at_] + "'" : std::string("the end")),
                      "places are op:LDG* class:load line:file.cu:15-20 func:name block:3 pc:0x120-0x1ff loop:2 loop:file.cu:15 "
                      "region:barrier:1, joined by and, or, not, ( )");
@@ -155,6 +158,7 @@ class Parser {
     if (row == std::end(keys) || value.empty()) return wrong("a place");
     Node node;
     node.kind = row->second;
+    node.word = word;
     if (node.kind == Node::Kind::region) {
       constexpr std::string_view barrier = "barrier:";
       if (!value.starts_with(barrier)) return wrong("region:barrier:N");
@@ -164,7 +168,7 @@ class Parser {
     if (node.kind == Node::Kind::block || node.kind == Node::Kind::pc || node.kind == Node::Kind::loop ||
         node.kind == Node::Kind::region) {
       const auto r = range(value);
-      if (!r) return wrong("a number, or two with a - between them,");
+      if (!r) return wrong("a number, or two with a - between them");
       node.range = *r;
     } else {
       const bool by_line = node.kind == Node::Kind::line || node.kind == Node::Kind::loop_line;
@@ -183,18 +187,91 @@ class Parser {
   }
 
   std::vector<std::string> words_;
+  std::string_view option_;
   size_t at_ = 0;
 };
 
+// "a, b, c and 4 more"
+std::string listed(const std::set<std::string>& names) {
+  constexpr size_t shown = 12;
+  std::vector<std::string> some;
+  for (const std::string& name : names)
+    if (some.size() < shown && !name.empty()) some.push_back(name);
+  const size_t more = names.size() - names.count("") - some.size();
+  return fmt::format("{}{}", fmt::join(some, ", "), more == 0 ? "" : fmt::format(" and {} more", more));
+}
+
+std::string what_there_is_instead(const Node& n, std::span<const PlaceFacts> kernel) {
+  std::set<std::string> names;
+  uint32_t most = 0;
+  const auto collect = [&](auto name) {
+    for (const PlaceFacts& f : kernel) names.insert(name(f));
+  };
+  const auto largest = [&](auto number) {
+    for (const PlaceFacts& f : kernel) most = std::max(most, number(f));
+  };
+  switch (n.kind) {
+    case Node::Kind::op:
+      collect([](const PlaceFacts& f) { return f.opcode.substr(0, f.opcode.find('.')); });
+      return "opcodes: " + listed(names);
+    case Node::Kind::cls:
+      for (const PlaceFacts& f : kernel) names.insert(f.classes.begin(), f.classes.end());
+      return "classes: " + listed(names);
+    case Node::Kind::func:
+      collect([](const PlaceFacts& f) { return f.function_text.empty() ? f.function : f.function_text; });
+      return "functions: " + listed(names);
+    case Node::Kind::line: {
+      collect([](const PlaceFacts& f) { return f.file; });
+      if (listed(names).empty()) return "no lines: compile it with -lineinfo";
+      uint32_t low = ~0u;
+      for (const PlaceFacts& f : kernel)
+        if (matches(n.text, f.file)) low = std::min(low, f.line), most = std::max(most, f.line);
+      return most == 0 ? "files: " + listed(names) : fmt::format("lines of {}: {} to {}, not all of them have code", n.text, low, most);
+    }
+    case Node::Kind::block:
+      largest([](const PlaceFacts& f) { return f.block; });
+      return fmt::format("blocks: 0 to {}", most);
+    case Node::Kind::pc:
+      largest([](const PlaceFacts& f) { return f.pc; });
+      return fmt::format("offsets: 0x0 to {:#x}, in steps of 0x10", most);
+    case Node::Kind::loop:
+    case Node::Kind::loop_line:
+      for (const PlaceFacts& f : kernel)
+        if (f.loop) names.insert(f.loop_file.empty() ? fmt::format("{}", *f.loop) : fmt::format("{} ({}:{})", *f.loop, f.loop_file, f.loop_line));
+      return names.empty() ? "no loop" : "loops: " + listed(names);
+    case Node::Kind::region:
+      largest([](const PlaceFacts& f) { return f.barriers_before; });
+      return fmt::format("regions: 0 to {}", most);
+    case Node::Kind::all_of:
+    case Node::Kind::any_of:
+    case Node::Kind::none_of: break;
+  }
+  return {};
+}
+
+void each_word(const Node& node, const std::function<void(const Node&)>& f) {
+  if (!node.word.empty()) f(node);
+  for (const Node& inner : node.of) each_word(inner, f);
+}
+
 }  // namespace
 
-Result<Place> Place::parse(const std::string& text) {
-  XT_TRY(Node node, Parser(words_of(text)).run());
+Result<Place> Place::parse(const std::string& text, std::string_view option) {
+  XT_TRY(Node node, Parser(words_of(text), option).run());
   Place place;
   place.root_ = std::make_shared<const Node>(std::move(node));
   return place;
 }
 
 bool Place::holds(const PlaceFacts& facts) const { return root_->holds(facts); }
+
+std::string Place::what_there_is(std::span<const PlaceFacts> kernel) const {
+  std::vector<std::string> texts;
+  each_word(*root_, [&](const Node& n) {
+    const bool somewhere = std::any_of(kernel.begin(), kernel.end(), [&](const PlaceFacts& f) { return n.holds(f); });
+    if (!somewhere) texts.push_back(fmt::format("nothing is {}; the kernel has {}", n.word, what_there_is_instead(n, kernel)));
+  });
+  return texts.empty() ? "there are such instructions, but none that is all of this" : fmt::format("{}", fmt::join(texts, "; "));
+}
 
 }  // namespace xtrace::cli

@@ -14,7 +14,9 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -37,9 +39,11 @@ struct PlaceFacts {
 
 class Place {
  public:
-  // bad_input: names the word that was not understood, and what could stand there.
-  static Result<Place> parse(const std::string& text);
+  // bad_input: names the word that was not understood, and what could stand there. `option`: whose text it is.
+  static Result<Place> parse(const std::string& text, std::string_view option = "--at");
   bool holds(const PlaceFacts& facts) const;
+  // Of a place that holds nowhere in a kernel: which of its words is to blame, and what the kernel has instead.
+  std::string what_there_is(std::span<const PlaceFacts> kernel) const;
 
   struct Node;
 

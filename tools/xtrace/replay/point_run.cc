@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tools/xtrace/replay/sample_on_launch.h"
 #include "trace/perfetto_export.h"
 #include "trace/plain_slots.h"
 #include "trace/point_tables.h"
@@ -11,8 +12,6 @@ namespace xtrace::cli {
 namespace {
 
 using instrument::ProbeKind;
-
-constexpr size_t most_rows = 40;             // in the report for people; the files hold all
 
 // Events go to each of them.
 class Both final : public trace::PointVisitor {
@@ -232,8 +231,11 @@ Result<std::unique_ptr<ProbeRun>> run_points(LaunchContext& c, ProbeKind probe, 
   run->names = c.splicer.region_names(probe);
   run->analysis.emplace(run->map, barriers_of(c, run->map));
   Replayer replayer(c, *run, sample, drawn, compare, clean);
-  const uint32_t parts = rotate ? sample.sites_one_in : 1;
-  for (uint32_t k = 0; k < parts; ++k) XT_TRY_STATUS(replayer.replay(k));
+  for (uint32_t k = 0; k < parts_of(c.splicer, sample, rotate); ++k) {
+    XT_TRY(const std::vector<wire::Point> points, c.splicer.sparse({sample.sites_one_in, k}).points(probe));
+    const bool some = std::any_of(points.begin(), points.end(), [](const wire::Point& p) { return p.record_bytes != 0; });
+    if (some || !rotate) XT_TRY_STATUS(replayer.replay(k));
+  }
   replayer.finish();
   run->map.layout = run->spliced.map.layout;
   run->map.original_of_new = run->spliced.map.original_of_new;

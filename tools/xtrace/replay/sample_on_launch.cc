@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace xtrace::cli {
 
 using instrument::ProbeKind;
@@ -40,6 +42,10 @@ Status makes_sense(ProbeKind probe, const Sample& sample) {
                                                : "its records follow the path of a warp, which would have gaps";
   return with_hint(unsupported("{} does not take every nth execution: {}", instrument::probe_info(probe).name, why),
                    "branch, reg, latency and custom do; or sample CTAs, warps or sites");
+}
+
+uint32_t parts_of(const instrument::Splicer& splicer, const Sample& sample, bool rotate) {
+  return rotate ? std::min(sample.sites_one_in, static_cast<uint32_t>(splicer.section_instructions())) : 1;
 }
 
 Drawn drawn(const Sample& sample, uint32_t seed, uint32_t wave) {

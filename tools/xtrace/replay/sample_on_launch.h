@@ -13,6 +13,8 @@ namespace xtrace::cli {
 Result<Sample> on_launch(Sample sample, const bundle::LaunchRecord& launch);
 // Sparse executions are of events that stand for themselves; others refuse them by name.
 Status makes_sense(instrument::ProbeKind probe, const Sample& sample);
+// Sparse replays that a rotation makes: parts beyond the last instruction hold nothing.
+uint32_t parts_of(const instrument::Splicer& splicer, const Sample& sample, bool rotate);
 // Which warps. `seed`: that of the replay; `wave`: CTAs that fit on the GPU at once.
 Drawn drawn(const Sample& sample, uint32_t seed, uint32_t wave);
 // unsupported: no warp of the launch is in the sample.
