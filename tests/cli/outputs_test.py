@@ -67,11 +67,46 @@ class Outputs(unittest.TestCase):
         self.assertFalse((self.folder / "report.json").exists())
         self.assertEqual(self.left_over(), [])
 
+    def test_report_into_what_is_no_plain_file(self):
+        """A pipe stays a pipe and a link a link: a rename would put a file in their place, were it /dev/null."""
+        pipe, link, target = (self.folder / name for name in ("pipe", "link.json", "target.json"))
+        os.mkfifo(pipe)
+        target.write_text("old")
+        link.symlink_to("target.json")
+        reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+        done = self.replay("--launch=0", f"--json={pipe}")
+        self.assertTrue(pipe.is_fifo(), done.stderr)
+        self.assertEqual(len(json.loads(reader.communicate(timeout=60)[0])["launches"]), 1)
+        self.replay("--launch=0", "--json=link.json")
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(len(json.loads(target.read_text())["launches"]), 1)
+        done = self.replay("--launch=0", "--json=/dev/stdout")
+        self.assertEqual(len(json.loads(done.stdout[done.stdout.index("\n{") :])["launches"]), 1)
+        self.assertEqual(self.left_over(), [])
+
+    def test_what_a_recording_lacks_is_said(self):
+        pack = self.folder / "run.xtr/pack"
+        os.truncate(pack, pack.stat().st_size // 2)
+        done = self.replay("--launch=0", "--json=-")
+        says = "is incomplete: it holds 5 of 13 launches (pack: expected 207103 bytes, found 103551)"
+        self.assertIn(f"xtrace replay: warning: run.xtr {says}\n", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["incomplete"], says)
+        policy = self.folder / "policy.toml"
+        policy.write_text("[default]\n")
+        done = self.run_xtrace("check", "run.xtr", "--backend=interp", "--quiet", "--policy=policy.toml")
+        self.assertIn(f"bundle-incomplete: run.xtr {says}", done.stdout)
+        self.assertEqual(done.returncode, 2, done.stdout)
+
     def test_interrupted(self):
+        for by in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(by=by):
+                self.interrupt(by)
+
+    def interrupt(self, by):
         words = [XTRACE, "replay", "run.xtr", "--backend=interp", "--probes=all", "--compare", "--clean=1000", "--traces=traces", "--json=report.json"]
         child = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(1)
-        child.send_signal(signal.SIGINT)   # to the command alone: not as a terminal does
+        child.send_signal(by)   # to the command alone: not as a terminal does
         _, errors = child.communicate(timeout=60)
         child.stdout.close()
         self.assertEqual(child.returncode, 130, errors)
@@ -85,6 +120,24 @@ class Outputs(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertIn(f"refused: none of the launch's 4 CTAs of 8 warps is in the sample {sample}\n      hint: ", done.stdout)
 
+    def test_a_sample_by_sm_that_nothing_ran_on_is_not_trusted(self):
+        done = self.replay("--launch=0", "--probes=count,block,inst,mem,branch", "--compare", "--sample=sm:131", "--json=-")
+        for config in json.loads(done.stdout)["launches"][0]["configs"]:
+            self.assertEqual(config["records"], 0)
+            self.assertEqual(config["verdict"], "inconclusive", config["probe"])
+            self.assertIn("nothing-recorded", [reason["code"] for reason in config["reasons"]])
+        done = self.replay("--launch=0", "--probes=block", "--compare", "--sample=sm:500")
+        self.assertIn("refused: none of the 132 SMs of ", done.stdout)
+
+    def test_a_rotation_of_more_parts_than_sites_ends(self):
+        for probe, parts in (("block", 2), ("inst", 19), ("mem", 3), ("branch", 1)):
+            one, many = (json.loads(self.replay("--launch=0", f"--probes={probe}", "--compare", "--json=-", *sample).stdout)["launches"][0]
+                         for sample in ([], ["--sample=site:1/4294967295", "--rotate"]))
+            self.assertEqual(many["verdict"], "trusted", probe)
+            self.assertEqual(len(many["rotations"][0]["parts"]), parts, probe)
+            if probe in ("mem", "branch"):
+                self.assertEqual(many["configs"][0]["table"], one["configs"][0]["table"], probe)
+
     def test_columns_are_as_wide_as_samples(self):
         done = self.replay("--launch=0", "--probes=block,custom", "--custom=at op:LDG record clock", "--sample=cta:1/2@12345")
         lines = done.stdout.splitlines()
@@ -93,6 +146,14 @@ class Outputs(unittest.TestCase):
         self.assertEqual(len(rows), 2)
         for row in rows:
             self.assertEqual(row.index("inconclusive"), title.index("verdict"), done.stdout)
+
+    def test_names_that_were_meant(self):
+        for words, meant in ((["repaly"], "replay"), (["explain", "output-diverge"], "output-diverged"),
+                             (["replay", "run.xtr", "--probes=brnch"], "branch")):
+            done = self.run_xtrace(*words)
+            self.assertEqual(done.returncode, 64)
+            self.assertIn(f"  hint: did you mean {meant}? ", done.stderr)
+        self.assertNotIn("did you mean", self.run_xtrace("replay", "run.xtr", "--probes=everything").stderr)
 
     def test_nothing_to_reduce(self):
         done = self.run_xtrace("reduce", "run.xtr", "--launch=3", "--backend=interp")
@@ -124,7 +185,7 @@ class Outputs(unittest.TestCase):
         every = json.loads(self.run_xtrace("explain", "--json").stdout)
         one = json.loads(self.run_xtrace("explain", "output-equal", "--json").stdout)
         self.assertIn(one[0], every)
-        self.assertEqual(set(one[0]), {"code", "aspect", "effect", "meaning"})
+        self.assertEqual(set(one[0]), {"code", "aspect", "effect", "meaning", "computed", "advice"})
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@
 #include "tools/xtrace/check/junit.h"
 #include "tools/xtrace/check/table.h"
 #include "tools/xtrace/command_line.h"
+#include "tools/xtrace/incomplete.h"
 #include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/output_path.h"
 #include "tools/xtrace/scratch.h"
@@ -135,6 +136,8 @@ class Check {
       groups[{of_kernel.require, of_kernel.sample, budgets_of(of_kernel)}].push_back(l.ordinal);
       limits.emplace(l.ordinal, std::move(of_kernel));
     }
+    if (const std::string missing = what_is_missing(*bundle.reader); !missing.empty())
+      run.findings.push_back({"bundle-incomplete", diff::Verdict::inconclusive, fmt::format("{} {}", bundle.name, missing)});
     if (limits.empty()) {
       run.findings.push_back({"nothing-checked", diff::Verdict::inconclusive,
                               bundle.name + " has no recorded launch that the policy asks for"});
@@ -308,7 +311,7 @@ int run_check(int argc, char** argv) {
     if (!done) return report("check", done.error());
     if (!*done) {
       fmt::print(stderr, "xtrace check: interrupted in {}: nothing was written\n", b.name);
-      return 130;
+      return exit_interrupted;
     }
   }
   check::CheckRun& run = work.run;

@@ -1,8 +1,10 @@
 // xtrace explain: what a reason code of a replay report means (diff/reasons.def).
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "diff/verdict.h"
+#include "tools/xtrace/closest.h"
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/render_error.h"
 
@@ -12,7 +14,7 @@ namespace {
 std::string reasons_json(std::span<const diff::ReasonInfo> reasons) {
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
   for (const diff::ReasonInfo& r : reasons)
-    array.push_back({{"code", r.code}, {"aspect", diff::name_of(r.aspect)}, {"effect", diff::name_of(r.effect)}, {"meaning", r.meaning}});
+    array.push_back({{"code", r.code}, {"aspect", diff::name_of(r.aspect)}, {"effect", diff::name_of(r.effect)}, {"meaning", r.meaning}, {"computed", r.computed}, {"advice", r.advice}});
   return array.dump(1) + "\n";
 }
 
@@ -40,8 +42,12 @@ int run_explain(int argc, char** argv) {
     return 0;
   }
   const diff::ReasonInfo* reason = diff::find_reason(code);
-  if (reason == nullptr)
-    return usage_error("explain", fmt::format("no reason code '{}'", code), "list them with: xtrace explain");
+  if (reason == nullptr) {
+    std::vector<std::string_view> codes;
+    for (const diff::ReasonInfo& r : reasons) codes.push_back(r.code);
+    return usage_error("explain", fmt::format("no reason code '{}'", code),
+                       did_you_mean(code, codes) + "list them with: xtrace explain; findings of xtrace check: docs/check.md");
+  }
   if (json) {
     fmt::print("{}", reasons_json({reason, 1}));
     return 0;

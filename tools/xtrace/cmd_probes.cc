@@ -36,7 +36,7 @@ int run_probes(int argc, char** argv) {
     fmt::print("{:<{}}  cost   {}\n", "", width, p.cost);
     fmt::print("{:<{}}  needs  {}\n", "", width, p.needs);
   }
-  fmt::print("\nAll of them need two aligned pairs of uniform registers and four more that the kernel does not use, and a\n"
+  fmt::print("\nAll of them need two aligned pairs of uniform registers and one more that the kernel does not use, and a\n"
              "scoreboard on which it counts no groups. More: docs/probes.md.\n");
   return 0;
 }

@@ -70,12 +70,14 @@ class Reducer {
                failed = environment("launch {}: {}", launch_, r.error);
            }));
     options_.announced_by.clear();
-    if (outcome.interrupted) return environment("interrupted");
+    interrupted = outcome.interrupted;
+    if (interrupted) return environment("interrupted");
     XT_TRY_STATUS(std::move(failed));
     fmt::print(stderr, "xtrace reduce: {} instructions: {}\n", pcs.size(), what.empty() ? "as it should be" : what);
     return what;
   }
   LaunchResult last;
+  bool interrupted = false;
 
  private:
   const bundle::BundleReader& reader_;
@@ -162,7 +164,7 @@ int run_reduce(int argc, char** argv) {
 
   Reducer reducer(**reader, *options, f);
   const auto reduced = reduce(*pcs, [&](const std::vector<uint32_t>& some) { return reducer.trial(some); });
-  if (!reduced) return report("reduce", reduced.error());
+  if (!reduced) return reducer.interrupted ? (report("reduce", reduced.error()), exit_interrupted) : report("reduce", reduced.error());
   if (reduced->pcs.empty()) {
     fmt::print("launch {} does not diverge with all {} instructions probed by {}: there is nothing to reduce\n", f.launch, pcs->size(), f.probe);
     return exit_trusted;

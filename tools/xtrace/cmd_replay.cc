@@ -3,10 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/kernel_pattern.h"
 #include "capture/bundle/bundle_reader.h"
 #include "tools/xtrace/command_line.h"
+#include "tools/xtrace/incomplete.h"
 #include "tools/xtrace/kernel_name.h"
-#include "base/kernel_pattern.h"
 #include "tools/xtrace/output_path.h"
 #include "tools/xtrace/render_error.h"
 #include "tools/xtrace/replay/worker.h"
@@ -134,7 +135,7 @@ int worse(int a, int b) {
   return rank(a) >= rank(b) ? a : b;
 }
 
-std::string one_json(const std::vector<LaunchResult>& results) {
+std::string one_json(const std::vector<LaunchResult>& results, const std::string& missing) {
   using nlohmann::json;
   json launches = json::array(), errors = json::array();
   for (const LaunchResult& r : results) {
@@ -143,7 +144,7 @@ std::string one_json(const std::vector<LaunchResult>& results) {
     else
       errors.push_back({{"launch", r.ordinal}, {"error", r.error}});
   }
-  return json{{"launches", launches}, {"errors", errors}}.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return json{{"launches", launches}, {"errors", errors}, {"incomplete", missing.empty() ? json() : json(missing)}}.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
@@ -210,6 +211,8 @@ int run_replay(int argc, char** argv) {
     if (const Status writable = can_be_written(path, folder); !writable) return report("replay", writable.error());
 
   if (const auto part = worker_of()) work_as(*part, **reader, *ordinals, *options);
+  const std::string missing = what_is_missing(**reader);
+  if (!missing.empty()) fmt::print(stderr, "xtrace replay: warning: {} {}\n", f.bundle, missing);
 
   std::vector<std::string> command{"xtrace"};
   command.insert(command.end(), argv, argv + argc);
@@ -231,12 +234,12 @@ int run_replay(int argc, char** argv) {
   });
   if (!outcome) return report("replay", outcome.error());
   if (!tables)
-    fmt::print("{}", one_json(results));
+    fmt::print("{}", one_json(results, missing));
   else if (!f.json.empty())
-    if (const Status written = write_file(f.json, one_json(results)); !written) return report("replay", written.error());
+    if (const Status written = write_file(f.json, one_json(results, missing)); !written) return report("replay", written.error());
   if (outcome->interrupted) {
     fmt::print(stderr, "xtrace replay: interrupted after {} of {} launches\n", results.size(), ordinals->size());
-    return 130;
+    return exit_interrupted;
   }
   return status;
 }

@@ -4,8 +4,10 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "base/status.h"
+#include "tools/xtrace/closest.h"
 #include "tools/xtrace/command.h"
 #include "tools/xtrace/render_error.h"
 #ifdef XTRACE_HAVE_REPLAY
@@ -29,7 +31,9 @@ int print_overview() {
 }
 
 int unknown_command(std::string_view name) {
-  const int status = usage_error("", fmt::format("unknown command '{}'", name), "");
+  std::vector<std::string_view> names;
+  for (const Command& c : commands()) names.push_back(c.name);
+  const int status = usage_error("", fmt::format("unknown command '{}'", name), did_you_mean(name, names));
   print_commands(stderr);
   return status;
 }

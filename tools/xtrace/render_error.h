@@ -11,6 +11,8 @@
 
 namespace xtrace::cli {
 
+inline constexpr int exit_interrupted = 130;   // by SIGINT or SIGTERM, as a shell says it
+
 // `command` may be empty: the program itself.
 std::string render_error(std::string_view command, const Error& error);
 // Prints it; returns the exit status that its kind asks for.

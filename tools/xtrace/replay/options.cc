@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "tools/xtrace/closest.h"
+
 namespace xtrace::cli {
 namespace {
 
@@ -63,7 +65,7 @@ Result<std::vector<ProbeKind>> parse_probes(const std::string& text) {
       std::vector<std::string_view> names;
       for (const auto& p : all) names.push_back(p.name);
       return with_hint(name == "all" ? bad_input("'all' among other probes: '{}'", text) : bad_input("unknown probe '{}'", name),
-                       fmt::format("probes are: {}; or all alone, for block, inst and pair", fmt::join(names, ", ")));
+                       did_you_mean(name, names) + fmt::format("probes are: {}; or all alone, for block, inst and pair", fmt::join(names, ", ")));
     }
     if (std::find(probes.begin(), probes.end(), row->kind) == probes.end()) probes.push_back(row->kind);
   }

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -109,9 +110,10 @@ void work_as(const WorkerPart& part, const bundle::BundleReader& reader, const s
 Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals,
                                         const ReplayOptions& options, const std::vector<std::string>& command,
                                         const std::function<void(const LaunchResult&)>& done) {
-  struct sigaction action = {}, previous = {};
+  struct sigaction action = {}, before_interrupt = {}, before_terminate = {};
   action.sa_handler = on_interrupt;
-  sigaction(SIGINT, &action, &previous);
+  sigaction(SIGINT, &action, &before_interrupt);
+  sigaction(SIGTERM, &action, &before_terminate);   // what a CI job that is cancelled gets
   interrupted = 0;
   size_t next = 0;
   unsigned layouts = 1;   // tried for the next launch
@@ -124,6 +126,8 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
     if (child == 0) {
       ::close(pipe_fd[0]);
       ::signal(SIGINT, SIG_DFL);
+      ::signal(SIGTERM, SIG_DFL);
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);   // who would read what it finds is gone
       if (layouts > 1) {
         ::setenv(part_variable, fmt::format("{}:{}", pipe_fd[1], next).c_str(), 1);
         // Under `setarch -R` every process would get the layout that was in the way.
@@ -163,7 +167,8 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
       done(r);
     }
   }
-  sigaction(SIGINT, &previous, nullptr);
+  sigaction(SIGINT, &before_interrupt, nullptr);
+  sigaction(SIGTERM, &before_terminate, nullptr);
   return WorkerOutcome{interrupted != 0};
 }
 
