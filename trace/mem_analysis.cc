@@ -165,18 +165,30 @@ bool is_shared(const AccessRow& r) { return r.access.space == Access::Space::sha
 }  // namespace
 
 std::string render_text(const std::vector<AccessRow>& rows) {
-  std::string out = fmt::format("{:>7} {:<7} {:<9} {:>5} {:>9} {:>10} {:>9} {:>5} {:>10} {:>6} {:<22} {}\n", "pc", "space",
-                                "kind", "bytes", "requests", "lanes", "sectors", "/req", "wavefronts", "/least", "source",
-                                "sass");
+  struct Column {
+    std::string title;
+    bool words;
+    size_t width = 0;
+  };
+  std::vector<Column> columns{{"pc", false},       {"space", true}, {"kind", true},        {"bytes", false},  {"requests", false}, {"lanes", false},
+                              {"sectors", false}, {"/req", false}, {"wavefronts", false}, {"/least", false}, {"source", true},    {"sass", true}};
+  std::vector<std::vector<std::string>> lines(1);
+  for (const Column& c : columns) lines[0].push_back(c.title);
   for (const AccessRow& r : rows) {
     const AccessStats& s = r.stats;
-    const std::string none = "-";
-    out += fmt::format("{:>#7x} {:<7} {:<9} {:>5} {:>9} {:>10} {:>9} {:>5} {:>10} {:>6} {:<22} {}", r.access.pc,
-                       name_of(r.access.space), name_of(r.access.kind), r.access.bytes, s.requests, s.lanes,
-                       is_shared(r) ? none : fmt::format("{}", s.sectors),
-                       is_shared(r) ? none : fmt::format("{:.2f}", ratio(s.sectors, s.requests)),
-                       is_shared(r) ? fmt::format("{}", s.wavefronts) : none,
-                       is_shared(r) ? fmt::format("{:.2f}", ratio(s.wavefronts, s.least_wavefronts)) : none, r.source, r.sass);
+    const auto number = [](bool applies, uint64_t n) { return applies ? fmt::format("{}", n) : std::string("-"); };
+    const auto share = [](bool applies, uint64_t n, uint64_t of) { return applies ? fmt::format("{:.2f}", ratio(n, of)) : std::string("-"); };
+    lines.push_back({fmt::format("{:#x}", r.access.pc), std::string(name_of(r.access.space)), std::string(name_of(r.access.kind)),
+                     number(true, r.access.bytes), number(true, s.requests), number(true, s.lanes), number(!is_shared(r), s.sectors),
+                     share(!is_shared(r), s.sectors, s.requests), number(is_shared(r), s.wavefronts),
+                     share(is_shared(r), s.wavefronts, s.least_wavefronts), r.source, r.sass});
+  }
+  for (const auto& line : lines)
+    for (size_t c = 0; c < line.size(); ++c) columns[c].width = std::max(columns[c].width, line[c].size());
+  std::string out;
+  for (const auto& line : lines) {
+    for (size_t c = 0; c < line.size(); ++c)
+      out += columns[c].words ? fmt::format("{:<{}}  ", line[c], columns[c].width) : fmt::format("{:>{}}  ", line[c], columns[c].width);
     while (out.back() == ' ') out.pop_back();
     out += '\n';
   }

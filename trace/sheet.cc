@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
 
 #include "trace/csv.h"
 
@@ -18,18 +20,35 @@ std::string text_of(const Cell& cell, const char* nothing) {
   return nothing;
 }
 
+// A title wider than what stands below it takes two lines, broken at the '_' that makes it narrowest: {"ungraded", "median"}.
+std::pair<std::string, std::string> broken(const std::string& title, size_t widest_value) {
+  std::pair<std::string, std::string> best{"", title};
+  if (title.size() <= widest_value) return best;
+  for (size_t at = title.find('_'); at != std::string::npos; at = title.find('_', at + 1))
+    if (std::max(at, title.size() - at - 1) < std::max(best.first.size(), best.second.size()))
+      best = {title.substr(0, at), title.substr(at + 1)};
+  return best;
+}
+
 }  // namespace
 
 std::string render_text(const Sheet& sheet) {
-  std::vector<std::vector<std::string>> lines{sheet.columns};
+  std::vector<std::vector<std::string>> lines(2, std::vector<std::string>(sheet.columns.size()));   // the titles
   for (const auto& row : sheet.rows) {
     auto& line = lines.emplace_back();
     for (const Cell& cell : row) line.push_back(text_of(cell, "-"));
   }
   std::vector<size_t> width(sheet.columns.size());
   std::vector<bool> words(sheet.columns.size(), false);
-  for (const auto& line : lines)
-    for (size_t c = 0; c < line.size(); ++c) width[c] = std::max(width[c], line[c].size());
+  const auto measure = [&](size_t c) {
+    for (const auto& line : lines) width[c] = std::max(width[c], line[c].size());
+  };
+  for (size_t c = 0; c < width.size(); ++c) {
+    measure(c);
+    std::tie(lines[0][c], lines[1][c]) = broken(sheet.columns[c], width[c]);
+    measure(c);
+  }
+  if (std::all_of(lines[0].begin(), lines[0].end(), [](const std::string& s) { return s.empty(); })) lines.erase(lines.begin());
   for (const auto& row : sheet.rows)
     for (size_t c = 0; c < row.size(); ++c)
       if (std::holds_alternative<std::string>(row[c])) words[c] = true;

@@ -19,7 +19,7 @@ struct Sheet {
   std::vector<std::vector<Cell>> rows;   // each as long as columns
 };
 
-std::string render_text(const Sheet& sheet);
+std::string render_text(const Sheet& sheet);   // long titles on two lines
 std::string render_csv(const Sheet& sheet);    // RFC 4180, first line names the columns
 std::string render_json(const Sheet& sheet);   // array of objects; what is missing is null
 
