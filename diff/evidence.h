@@ -70,6 +70,7 @@ struct SpatialEvidence {
   uint32_t shared_bytes_before = 0, shared_bytes_after = 0;
   uint64_t code_bytes_before = 0, code_bytes_after = 0;
   uint64_t trace_bytes = 0;   // written by one launch
+  bool whole_sectors = false; // its records fill sectors of memory
   uint64_t kernel_bytes = 0;  // of the regions the launch touches; 0 = not known
 };
 

@@ -228,6 +228,7 @@ Json json_of(const ConfigReport& c) {
                   {"shared_bytes", pair(s.shared_bytes_before, s.shared_bytes_after)},
                   {"code_bytes", pair(s.code_bytes_before, s.code_bytes_after)},
                   {"trace_bytes", s.trace_bytes},
+                  {"whole_sectors", s.whole_sectors},
                   {"kernel_bytes", s.kernel_bytes}};
   }
   o["intervals"] = c.intervals ? json_of(*c.intervals) : Json(nullptr);

@@ -14,7 +14,7 @@ using namespace latency;
 
 using enc::Gpr, enc::Pred, enc::Size, enc::Ureg;
 
-constexpr uint8_t lut_and = 0xc0;   // of a, b
+constexpr uint8_t lut_and = 0xc0, lut_and_or = 0xea;   // of a, b; (a & b) | c
 constexpr uint8_t sb_values = 0, sb_stores = 1;   // nothing is outstanding at entry
 
 constexpr Schedule after(unsigned stall) { return {.stall = stall}; }
@@ -38,6 +38,15 @@ void set_lane_groups(Sequence& seq, const LaneGroups& g, Gpr v, Gpr t, Gpr u) {
 void set_lane_offset(Sequence& seq, Gpr offset, Gpr v, uint8_t wait_mask) {
   put(seq, enc::lop3_imm(offset, v, 31, enc::RZ, lut_and), {.stall = vector_to_vector, .wait_mask = wait_mask});
   put(seq, enc::shf_l_u32_imm(offset, offset, 2), after(vector_to_memory));
+}
+
+// 4 * (lane / 4), of the thread number in v.
+sass::RawInst set_sector_word(Gpr word, Gpr v) { return enc::lop3_imm(word, v, 28, enc::RZ, lut_and); }
+
+// In whole sectors a head is stored several times, by lanes whose number v (or that of their threads) says where: the address of the sector
+// becomes that of the lane's copy. That of the first lane stays as it is.
+sass::RawInst own_copy(Gpr address, Gpr v, unsigned registers) {
+  return enc::lop3_imm(address, v, sector_place_mask(registers), address, lut_and_or);
 }
 
 // Of the thread number in v, of which bits [4:3] are the group. After vector_to_vector cycles.
@@ -85,6 +94,7 @@ class Classic {
     }
     if (lanes_.offset) set_lane_offset(seq_, *lanes_.offset, tid, 1u << sb_values);
     if (lanes_.masks) set_lane_masks(seq_, *lanes_.masks, tid, 1u << sb_values);
+    if (lanes_.sector_word) put(seq_, set_sector_word(*lanes_.sector_word, tid), when_read(1));
     put(seq_, enc::shf_r_u32_hi_imm(tid, tid, 5), when_read(vector_to_vector));   // warp in its CTA
     if (plan_.probe == ProbeKind::count)
       counters();
@@ -199,6 +209,7 @@ class Classic {
   void plain_slot() {
     number_warp();
     slot_address(false);
+    if (lanes_.sector_word) put(seq_, own_copy(r6, *lanes_.sector_word, 2), after(vector_to_vector));
     to_uniform(ur_.address, r6);
     to_uniform(high_half(ur_.address), r7, layout_.headless ? r2ur_to_use : 1);
     if (layout_.headless) return;
@@ -234,7 +245,7 @@ class Light {
         const Registers& r, const HeldHead* held)
       : arch_(arch), shape_(shape), layout_(layout), groups_(groups), lanes_(lanes), ur_(scratch.uniform()),
         sb_(scratch.scoreboard()), r_(r),
-        holds_head_(held != nullptr), first_record_(layout.lead_bytes + (held != nullptr ? held->record_bytes : 0)) {}
+        holds_head_(held != nullptr), head_registers_(held != nullptr ? 4 : 2), first_record_(layout.lead_bytes + (held != nullptr ? held->record_bytes : 0)) {}
 
   // First half: loads, and what needs none.
   Sequence start() {
@@ -279,12 +290,14 @@ class Light {
     // address = slots + block * (slots of a CTA) + warp * slot
     put(seq, enc::imad_imm(address(), block(), layout_.slot_bytes * warps_per_cta(shape_), address()), wait(1));
     put(seq, enc::shf_r_u32_hi_imm(warp(), thread(), 5), after(1));
+    if (lanes_.sector_word) put(seq, set_sector_word(*lanes_.sector_word, thread()));
     if (!layout_.headless) {
       put_pause(seq, clock_to_vector(arch_) - vector_to_vector);   // beside what has passed since the time was read
       put(seq, place_time(time()));
     }
     put_pause(seq, vector_to_vector - 1);
-    put(seq, enc::imad_imm(address(), warp(), layout_.slot_bytes, address()));
+    put(seq, enc::imad_imm(address(), warp(), layout_.slot_bytes, address()), after(lanes_.sector_word ? vector_to_vector : 1));
+    if (lanes_.sector_word) put(seq, own_copy(address(), thread(), head_registers_));
     if (layout_.headless) {
       put_pause(seq, vector_to_vector - 1);
     } else {
@@ -328,6 +341,7 @@ class Light {
   uint8_t sb_;
   Registers r_;
   bool holds_head_;
+  unsigned head_registers_;   // that its store hands over
   uint32_t first_record_;   // where the cursor starts, in the slot
   Gpr tid_yz_[2], cta_yz_[2];
   unsigned taken_ = 0;   // registers of [1,2,5,4] that held further coordinates
@@ -339,8 +353,9 @@ Registers eight_from(Gpr first) {
   return r;
 }
 // It stores, or uses what the prologue sets: a uniform register, a predicate of lane groups.
-bool needs_prologue(const sass::Arch& arch, const sass::RawInst& w) {
+bool needs_prologue(const sass::Arch& arch, const sass::RawInst& w, std::optional<Gpr> sector_word) {
   const sass::Effects fx = sass::effects(arch, enc::for_arch(arch, w), 0);
+  if (sector_word && fx.use.gpr.test(sector_word->index)) return true;
   return fx.kind != sass::MemKind::none || fx.use.ur.any() || fx.def.ur.any() || fx.use.pred != 0;
 }
 
@@ -384,13 +399,14 @@ Shadows find_shadows(const Code& code, const ProbeBlock& block, InstIndex from, 
   return found;
 }
 
-std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions, bool reads_clocks) {
+std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions, bool reads_clocks,
+                                    std::optional<sass::enc::Gpr> sector_word) {
   if (!blocks.runs_once(0)) return std::nullopt;
   const ProbeBlock& entry = blocks.blocks[0];
   InstIndex clear = 0;   // no probe in front of it that needs the prologue
   const auto needs_it = [&](const Sequence& seq) {
     if (!reads_clocks) return !seq.empty();
-    return std::any_of(seq.begin(), seq.end(), [&](const sass::RawInst& w) { return needs_prologue(*code.arch, w); });
+    return std::any_of(seq.begin(), seq.end(), [&](const sass::RawInst& w) { return needs_prologue(*code.arch, w, sector_word); });
   };
   while (clear < entry.last() && !needs_it(insertions.before[clear]) && !needs_it(insertions.after[clear])) ++clear;
   if (clear == 0) return std::nullopt;
@@ -436,7 +452,7 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
   }
   // Under `pair` the kernel's own waits are what is measured: nothing stands in their shadow.
   const auto at = plan.probe == ProbeKind::pair ? std::nullopt
-                                                   : first_wait(code, blocks, insertions, may_read_clocks_early(plan, layout, blocks));
+                                                   : first_wait(code, blocks, insertions, may_read_clocks_early(plan, layout, blocks), lanes.sector_word);
   if (at) {
     using Shape = Holder::Shape;
     const sass::RegSet taken = registers_up_to(*code.arch, insertions, *at);

@@ -44,8 +44,9 @@ Shadows find_shadows(const Code& code, const ProbeBlock& block, InstIndex from, 
 
 // Where the rest of a light prologue can stand: where the kernel first waits, in the entry block, for memory if it does;
 // our loads are under way beside its own until then. Nothing when the entry is jumped to, or when a probe stands in front
-// of the first wait; with `reads_clocks` one that stores, or uses what the prologue sets.
-std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions, bool reads_clocks = false);
+// of the first wait; with `reads_clocks` one that stores, or uses what the prologue sets, `sector_word` among that.
+std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions, bool reads_clocks = false,
+                                    std::optional<sass::enc::Gpr> sector_word = std::nullopt);
 // Probes in the entry block may read clocks before the rest of the prologue (inst with implied clocks).
 bool may_read_clocks_early(const Plan& plan, const wire::SlotLayout& layout, const Blocks& blocks);
 
@@ -53,6 +54,7 @@ bool may_read_clocks_early(const Plan& plan, const wire::SlotLayout& layout, con
 struct LaneRegisters {
   std::optional<sass::enc::Gpr> offset;   // 4 * lane
   std::optional<LaneMasks> masks;         // of the lane groups
+  std::optional<sass::enc::Gpr> sector_word;   // 4 * (lane / 4)
 };
 
 // `insertions` are the probe's: the rest of a light prologue stands in front of all of them. `groups`: the lane groups that

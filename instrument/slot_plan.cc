@@ -11,14 +11,14 @@ namespace xtrace::instrument {
 namespace {
 
 constexpr uint64_t buffer_alignment = 2ull << 20;
-constexpr uint32_t smallest_slot = 32;   // a sector
+constexpr uint32_t smallest_slot = wire::sector_bytes;
 constexpr uint64_t window_bytes = 1ull << 32;   // that one high word of an address spans
 
-// Plain slots of one size lie side by side: whole chunks (`mem`: lines), no more. Others are powers of two, as are so many
+// Plain slots of one size lie side by side: whole chunks (`mem`: lines; or sectors), no more. Others are powers of two, as are so many
 // that they would meet multiples of 4 GiB in more than one place.
 uint32_t stride_of(const wire::SlotLayout& l, RecordForm form, uint32_t need, uint32_t equal) {
   if (l.wraps) return equal;
-  const auto stride = static_cast<uint32_t>(align_up(need, form.lines ? wire::mem_line : wire::chunk_bytes));
+  const auto stride = static_cast<uint32_t>(align_up(need, form.lines ? wire::mem_line : form.whole_sectors ? wire::sector_bytes : wire::chunk_bytes));
   return uint64_t{stride} * l.warps < window_bytes ? stride : equal;
 }
 
@@ -37,18 +37,20 @@ uint32_t slot_size(const wire::SlotLayout& l, RecordForm form, uint32_t bytes) {
 
 SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bool wraps, RecordForm form,
                     uint64_t stride_budget) {
-  XT_CHECK(!wraps || (form.index_bits == 0 && !form.headless), "wrapping slots hold chunks, and their headers say how many");
+  XT_CHECK(!wraps || (form.index_bits == 0 && !form.headless && !form.whole_sectors), "wrapping slots hold chunks, and their headers say how many");
   SlotPlan plan;
   wire::SlotLayout& l = plan.layout;
   l.warps = static_cast<uint32_t>(bytes.size());
   l.lead_bytes = wraps ? largest_record
                  : form.headless      ? 0
                  : form.lines         ? wire::mem_line
+                 : form.whole_sectors ? wire::sector_bytes
                  : form.short_records ? static_cast<uint32_t>(sizeof(wire::SlotHead)) : wire::chunk_bytes;
   l.wraps = wraps;
   l.index_bits = form.index_bits;
   l.short_records = form.short_records;
   l.headless = form.headless;
+  l.whole_sectors = form.whole_sectors;
   const uint32_t most = bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
   const uint32_t equal = slot_size(l, form, most), stride = stride_of(l, form, needed(l, most), equal);
   const uint64_t headers = wraps ? align_up(bytes.size() * sizeof(wire::WarpHeader), 128) : 0;

@@ -269,13 +269,18 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   Insertions insertions(code.insts.size());
   std::optional<HeldHead> held_head;
   LaneRegisters lanes;
+  if (layout.whole_sectors) {
+    XT_CHECK(out.map.layout.last_lanes == 32 && !layout.wraps, "sectors are filled by warps of 32 lanes, in plain slots");
+    lanes.sector_word = scratch.reserve();
+    if (!lanes.sector_word) return unsupported("kernel {} leaves no register for records in whole sectors", info.name);
+  }
   const Scope scope = impl_->scope(*this);
   std::vector<sass::enc::Ureg> counters;
   bool chains_by_groups = false;
   std::vector<uint32_t> not_taken;
   std::optional<sass::enc::Gpr> rounds;
   ProbeContext context{code, blocks, liveness, scope, plan, layout, scratch, insertions, held_head, lanes.offset, lanes.masks,
-                       counters, chains_by_groups, not_taken, rounds, out.map};
+                       lanes.sector_word, counters, chains_by_groups, not_taken, rounds, out.map};
   for (uint32_t b = 0; b < plan.unrecorded.size(); ++b) out.map.blocks[b].unrecorded = plan.unrecorded[b] && plan.probe != ProbeKind::count;
   XT_TRY_STATUS(leave_to_other_parts(context));
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
@@ -290,7 +295,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   if (groups && !four_groups) groups->both = {};
   std::optional<Decision> decision;
   if (plan.samples()) decision = build_decision(code, blocks, shape, plan, scratch);
-  Prologue prologue = build_prologue(code, blocks, shape, plan, layout, groups,
+  Prologue prologue = build_prologue(code, blocks, shape, plan, out.map.layout, groups,
                                      held_head, lanes, insertions, scratch);
   for (const sass::enc::Ureg r : counters) put(prologue.words, sass::enc::umov_imm(r, 0));
   if (!counters.empty()) put_pause(prologue.words, latency::uniform_to_vector);

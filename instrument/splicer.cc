@@ -89,6 +89,13 @@ bool Splicer::one_sum_a_replay() const {
   return scratch && scratch->uniform().few;
 }
 
+bool Splicer::can_fill_sectors(bool samples) const {
+  if (impl_->shape.block.count() % 32 != 0) return false;
+  const sass::RegSet unsettled = samples ? unsettled_registers(impl_->code, repeatable_entry(impl_->code, impl_->blocks)) : sass::RegSet{};
+  auto scratch = Scratch::plan(impl_->code, impl_->info, impl_->blocks, impl_->liveness, impl_->shape, unsettled);
+  return scratch && scratch->reserve();
+}
+
 bool Splicer::sums_floats() const {
   const Code& code = impl_->code;
   for (InstIndex i = 0; i < code.insts.size(); ++i)

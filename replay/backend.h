@@ -24,6 +24,7 @@ struct BackendInfo {
   std::string name;                    // "driver", "interp" or "interp-late"
   std::string device;                  // "NVIDIA H200"
   uint32_t sm = 0, sm_count = 0;
+  uint64_t l2_bytes = 0;               // 0: there is none, or it is not known
   std::string driver;                  // "13.0 (580.159.04)"
   bool measures_time = false;
 };

@@ -314,7 +314,7 @@ class Stream {
     if (map_.blocks[block].rounds_bytes() > 4) unwritten_ += 4 * static_cast<uint64_t>(32 - std::popcount(mask));   // each lane its word
     uint64_t at = at_;
     for (uint32_t next : map_.blocks[block].chain) {
-      at += sizeof word;
+      at += map_.blocks[block].chain_step;
       clock_ += value_at<uint32_t>(slot_, at) - static_cast<uint32_t>(clock_);
       execution(next, all_lanes_);
     }
@@ -508,7 +508,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     h.bytes = s.bytes() + (s.terminated() ? 0 : chunk_bytes);
     h.exit_clock_lo = s.last_clock();
     view.doubtful_clocks += s.doubtful();
-    view.stored_bytes += (l.headless ? 0 : sizeof(wire::SlotHead)) + s.stored();
+    view.stored_bytes += (l.headless ? 0 : l.whole_sectors ? l.lead_bytes : sizeof(wire::SlotHead)) + s.stored();
     most = std::max(most, h.bytes);
   }
 
@@ -519,7 +519,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
   out.slot_bytes = std::bit_ceil(2 * chunk_bytes + most);
   out.lead_bytes = chunk_bytes;
   out.index_bits = 0;
-  out.short_records = out.short_pairs = out.headless = false;
+  out.short_records = out.short_pairs = out.headless = out.whole_sectors = false;
   out.entry_in_head = false;
   std::vector<bool> recorded(map.blocks.size());
   for (size_t b = 0; b < map.blocks.size(); ++b) {

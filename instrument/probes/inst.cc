@@ -27,7 +27,7 @@ uint32_t capacity(Shape shape) { return shape == Shape::single ? 1 : shape == Sh
 class BlockWriter {
  public:
   BlockWriter(ProbeContext& c, uint32_t block, std::optional<Holder>& previous)
-      : c_(c), number_(block), block_(c.blocks.blocks[block]), bytes_(wire::inst_record_bytes(block_.count)),
+      : c_(c), number_(block), block_(c.blocks.blocks[block]), bytes_(bytes_of(c, block_)),
         widest_(c.scope.is_sparse() && !c.layout.wraps ? 2 : 4), previous_(previous) {}
 
   Status run() {
@@ -46,6 +46,10 @@ class BlockWriter {
       pass(sass::get_control(c_.code.insts[i].raw).stall);
     }
     return {};
+  }
+
+  static uint32_t bytes_of(const ProbeContext& c, const ProbeBlock& block) {
+    return static_cast<uint32_t>(align_up(wire::inst_record_bytes(block.count), c.alignment(wire::chunk_bytes)));
   }
 
  private:
@@ -232,7 +236,7 @@ Status insert_inst(ProbeContext& c) {
     }
     if (c.unrecorded(b) || (!c.layout.wraps && insert_plain_inst(c, b, previous))) continue;
     XT_TRY_STATUS(BlockWriter(c, b, previous).run());
-    c.map.blocks[b].record_bytes = wire::inst_record_bytes(c.blocks.blocks[b].count);
+    c.map.blocks[b].record_bytes = BlockWriter::bytes_of(c, c.blocks.blocks[b]);
     c.map.blocks[b].clocks = c.blocks.blocks[b].count;
   }
   return insert_exit_headers(c);

@@ -19,6 +19,9 @@
 // Under sparse sites only these have a clock, the first of them in the head, and all are whole: { clock << n | block + 1, mask } is
 // the record of a block with one site. Such records are whole words of 64 bits, others whole chunks.
 //
+// In whole sectors (trace/wire/record.h) each piece of a full block fills one or two: one register by the offset that the kernel holds
+// for that, so that lane groups have two words each; of two and four registers a mask of it says where a lane's words go.
+//
 // How long a piece is, how many registers it has and whether it has room for odd clocks is a question of which registers
 // are dead for how long: of the pieces that could come next, the one with the most words for its cost is taken.
 #include <algorithm>
@@ -57,14 +60,20 @@ struct Piece {
   enc::Gpr odd, offset;            // RZ: not needed
   InstIndex offset_at = 0;         // where the lane offset is made
   uint32_t at = 0;                 // byte in the record
-  uint32_t bytes() const { return 4 * registers * groups; }
+  bool whole = false;              // it fills its sectors
+  uint32_t words_bytes() const { return 4 * registers * groups; }
+  uint32_t bytes() const { return whole ? std::max(wire::sector_bytes, words_bytes()) : words_bytes(); }
+  // From the words of a lane group to those of the next. Sixteen words fill two sectors by lane / 8 alone.
+  uint32_t group_step() const { return whole ? std::max(wire::sector_bytes / LaneGroups::groups, 4 * registers) : 4 * registers; }
+  bool offset_by_groups() const { return groups > 1 && (!whole || registers == 4); }
+  bool offset_by_mask() const { return whole && registers > 1 && !offset_by_groups(); }
   bool merges() const {
     return std::any_of(words.begin(), words.end(), [](const Word& w) { return w.high != none; });
   }
   bool shifts_head() const { return words[0].kind == Word::Kind::head && words[0].low != none; }
   // What it costs: cycles of an SM's memory pipe, and a share of them for every other instruction and for the bytes.
   double cost() const {
-    double extra = offset != enc::RZ ? 1.5 : 0;
+    double extra = offset_by_groups() ? 1.5 : offset_by_mask() ? 1 : 0;
     for (const Word& w : words) extra += w.high != none && groups == 1 ? 1 : 0;
     if (merges() && groups > 1) extra += registers;
     if (store == last) extra += 1;   // has to wait for its last clock
@@ -84,7 +93,7 @@ enum class Fill : uint8_t { halves, halves_behind_whole, whole };
 class PlainInst {
  public:
   PlainInst(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)
-      : c_(c), block_(c.blocks.blocks[number]), number_(number), full_(c.full(number)),
+      : c_(c), block_(c.blocks.blocks[number]), number_(number), full_(c.full(number)), sectors_(c.fills_sectors(number)),
         few_(c.scope.is_sparse()), lanes_(full_ && c.map.layout.last_lanes == 32 && !few_ && !early(c, number) ? c.scratch.lane_groups() : std::nullopt), previous_(previous),
         clock_at_(block_.count) {
     const bool some = !c.scope.places.empty() || few_;
@@ -204,9 +213,10 @@ class PlainInst {
       shift_head(h->r(0), at);
       if (!full_) put(seq, enc::vote_any_active(h->r(1)));
       put_pause(seq, vector_to_memory - 1);
-      store_words(c_, seq, *h, full_ ? 1 : 2, 0);
+      if (sectors_) store_sector(c_, seq, *h, 0);
+      else store_words(c_, seq, *h, full_ ? 1 : 2, 0);
       place(k, 0, wire::ClockPlace::in_head);
-      bytes_ = wire::chunk_bytes;
+      bytes_ = c_.alignment(wire::chunk_bytes);
       previous_ = *h;
       return true;
     }
@@ -264,7 +274,7 @@ class PlainInst {
       previous = best->data;
       pieces_.push_back(std::move(*best));
     }
-    bytes_ = static_cast<uint32_t>(align_up(at, few_ ? few_bytes : wire::chunk_bytes));
+    bytes_ = static_cast<uint32_t>(align_up(at, c_.alignment(few_ ? few_bytes : wire::chunk_bytes)));
     return bytes_ <= largest_packed_record;
   }
 
@@ -276,6 +286,7 @@ class PlainInst {
     for (unsigned limit = most; limit > 0; --limit) {
       Piece p;
       p.registers = registers;
+      p.whole = sectors_;
       p.words = next_words(headed, clock, limit, fill);
       if (p.words.size() == tried) continue;   // nothing more is left
       tried = p.words.size();
@@ -325,7 +336,8 @@ class PlainInst {
     };
     p.odd = p.offset = enc::RZ;
     if (p.merges() && !another(p.first, p.odd)) return false;
-    if (p.groups == 1) return true;
+    if (p.whole && p.registers == 1) p.offset = *c_.sector_word;
+    if (!p.offset_by_groups() && !p.offset_by_mask()) return true;
     // The lane offset does not change: the earlier it is there, the less waits for it.
     for (InstIndex early : {6u, 3u, 0u}) {
       p.offset_at = p.last - std::min(early, p.last - p.first);
@@ -337,8 +349,8 @@ class PlainInst {
   static sass::RegSet registers_of(const Piece& p) {
     sass::RegSet set;
     for (unsigned k = 0; k < p.registers; ++k) set.set(p.data.reg[k]);
-    for (enc::Gpr r : {p.odd, p.offset})
-      if (r != enc::RZ) set.set(r.index);
+    if (p.odd != enc::RZ) set.set(p.odd.index);
+    if (p.offset_by_groups() || p.offset_by_mask()) set.set(p.offset.index);   // else nobody writes it
     return set;
   }
 
@@ -372,7 +384,7 @@ class PlainInst {
     InstIndex odd_at = 0;
     for (unsigned j = 0; j < p.words.size(); ++j) {
       const unsigned reg = j / p.groups, group = j % p.groups;
-      const uint32_t byte = p.at + 4 * (group * p.registers + reg);
+      const uint32_t byte = p.at + group * p.group_step() + 4 * reg;
       const Word& word = p.words[j];
       const InstIndex low = word.low == none ? p.first : block_.first + word.low;
       const enc::Gpr r = p.data.r(reg);
@@ -423,6 +435,7 @@ class PlainInst {
   void finish_early(const Piece& p, unsigned merge_reg, InstIndex odd_at) {
     const unsigned settles = clock_to_vector(*c_.code.arch);
     std::optional<Place> head, halves;
+    if (p.offset_by_mask()) put(c_.out.before[p.offset_at], sector_place(c_, p.offset, p.registers));
     if (p.shifts_head()) head = ready(block_.first + p.words[0].low, settles, p.store);
     if (merge_reg != none) halves = ready(odd_at, settles, p.store);
     const unsigned lacking = std::max(head ? head->lacking : 0, halves ? halves->lacking : 0);
@@ -447,9 +460,10 @@ class PlainInst {
   // block number into one word, the lane offset; then the store.
   void finish(const Piece& p, unsigned merge_reg, unsigned merge_group) {
     const unsigned k = lanes_ ? lanes_->bit0.index : 0, wanted = 2 + log2_of(p.registers);
-    const bool shifts = p.offset != enc::RZ && wanted != k;
+    const bool shifts = p.offset_by_groups() && wanted != k;
     const bool shifts_head = p.shifts_head() && p.groups == 1;
-    if (p.offset != enc::RZ)
+    if (p.offset_by_mask()) put(c_.out.before[p.offset_at], sector_place(c_, p.offset, p.registers));
+    if (p.offset_by_groups())
       put(c_.out.before[p.offset_at], enc::p2r(p.offset, static_cast<uint8_t>((p.groups == 2 ? 1u : 3u) << k)));
     InstIndex at = p.last;
     if (shifts) at = std::max(at, settled(c_, p.offset_at, vector_to_vector, p.store));
@@ -469,6 +483,7 @@ class PlainInst {
   const ProbeBlock& block_;
   uint32_t number_;
   bool full_;
+  const bool sectors_;             // its pieces fill sectors
   const bool few_;                 // clocks at sparse sites alone
   const std::optional<LaneGroups> lanes_;
   std::optional<Holder>& previous_;

@@ -49,6 +49,7 @@ struct ProbeContext {
   std::optional<HeldHead>& held_head;   // for the prologue
   std::optional<sass::enc::Gpr>& lane_offset;   // for the prologue: a register that it sets to 4 * lane
   std::optional<LaneMasks>& lane_masks;         // likewise
+  const std::optional<sass::enc::Gpr>& sector_word;   // set where records fill sectors: 4 * (lane / 4)
   std::vector<sass::enc::Ureg>& counters;       // for the prologue: uniform registers that it sets to 0
   bool& chains_by_groups;               // some chain's words lie in lane groups
   std::vector<uint32_t>& not_taken;     // for the verifier (SpliceClaims)
@@ -79,6 +80,10 @@ struct ProbeContext {
     const ProbeBlock& b = blocks.blocks[block];
     return (plan.probe == ProbeKind::block && !scope.samples(b)) || (plan.probe == ProbeKind::inst && !scope.holds_site(b));
   }
+  // Records of this block fill sectors: no lane is missing from their stores.
+  bool fills_sectors(uint32_t block) const { return sector_word && full(block); }
+  // Bytes that records are a multiple of, at least.
+  uint32_t alignment(uint32_t usual) const { return sector_word ? wire::sector_bytes : usual; }
   bool unrecorded(uint32_t block) const { return (block < plan.unrecorded.size() && plan.unrecorded[block]) || other_part(block); }
 };
 
@@ -116,9 +121,13 @@ void keep_beside_unrecorded(const ProbeContext& c, std::vector<bool>& recorded);
 // stores; else all take two, so that they stay aligned for one store of 64 bits.
 struct ShortForm {
   bool aligned = false;
+  bool sectors = false;   // then aligned as well
+  // Where the counts of rounds are: behind what one store fills.
+  uint32_t rounds_at(bool full) const { return !full ? 8 : sectors ? wire::sector_bytes : 4; }
   uint32_t bytes(const wire::Block& block) const {
-    const uint32_t bytes = (block.full ? 4 : 8) + block.rounds_bytes();
-    return aligned ? (bytes + 7) / 8 * 8 : bytes;
+    const uint32_t bytes = block.rounds_at != 0 ? block.rounds_at + block.rounds_bytes() : block.full ? 4 : 8;
+    const uint32_t whole = sectors ? wire::sector_bytes : aligned ? 8 : 4;
+    return (bytes + whole - 1) / whole * whole;
   }
 };
 // The short record of one block (short_block.cc).
@@ -203,6 +212,13 @@ void bump_address(ProbeContext& c, Sequence& seq, uint32_t bytes, unsigned until
 // lanes, which then store the same words to the same place.
 void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words, uint32_t offset,
                  std::optional<sass::enc::Pred> guard = std::nullopt);
+// Stores one register to all eight words of the sector at the record address + offset; where its lane groups hold words of their own, each
+// to two of them, or of two groups to four.
+void store_sector(ProbeContext& c, Sequence& seq, const Holder& h, uint32_t offset);
+// For the stores of 2 or 4 registers: what of ProbeContext::sector_word says where in the sector a lane's words go.
+constexpr uint32_t sector_place_mask(unsigned registers) { return wire::sector_bytes - 4 * registers; }
+// place := sector_word & that mask. The store follows no earlier than a vector result takes to an address.
+sass::RawInst sector_place(const ProbeContext& c, sass::enc::Gpr place, unsigned registers);
 
 // What a store of 1, 2 or 4 registers takes: their shape, its width, and the logarithm.
 constexpr Holder::Shape shape_of(unsigned registers) {

@@ -15,7 +15,7 @@ constexpr BitRange guard_field = bits(15, 12);   // guard predicate and its nega
 // Records are written once and read by the host: they should go before the kernel's own lines (docs/performance.md).
 constexpr BitRange cache_policy_field = bits(86, 84);
 constexpr uint64_t evict_first = 0;              // [sass.md 3.1]
-constexpr uint8_t lut_and_or = 0xea;             // (a & b) | c
+constexpr uint8_t lut_and_or = 0xea, lut_and = 0xc0;   // (a & b) | c, a & b
 
 constexpr std::array bodies = {
 #define XTRACE_PROBE(name, in_all, records, cost, needs) ProbeBody{ProbeKind::name, insert_##name, name##_record_bytes},
@@ -87,6 +87,15 @@ void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words
     if (guard) w = enc::with_guard(w, *guard);
     put(seq, w, {.stall = scoreboard_visible, .read_barrier = h.scoreboard});
   }
+}
+
+void store_sector(ProbeContext& c, Sequence& seq, const Holder& h, uint32_t offset) {
+  put(seq, with_record_policy(enc::stg({c.scratch.uniform().address, *c.sector_word, static_cast<int32_t>(offset)}, h.r(0), enc::Size::b32)),
+      {.stall = scoreboard_visible, .read_barrier = h.scoreboard});
+}
+
+sass::RawInst sector_place(const ProbeContext& c, enc::Gpr place, unsigned registers) {
+  return enc::lop3_imm(place, *c.sector_word, sector_place_mask(registers), enc::RZ, lut_and);
 }
 
 InstIndex settled(ProbeContext& c, InstIndex from, unsigned cycles, InstIndex limit) {

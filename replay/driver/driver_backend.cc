@@ -101,14 +101,16 @@ Status DriverBackend::describe_device() {
   char name[256] = {};
   XT_CU(api_, DeviceGetName, name, sizeof name - 1, device_);
   info_.device = name;
-  int major = 0, minor = 0, sms = 0, version = 0, vmm = 0;
+  int major = 0, minor = 0, sms = 0, version = 0, vmm = 0, l2 = 0;
   XT_CU(api_, DeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device_);
   XT_CU(api_, DeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device_);
   XT_CU(api_, DeviceGetAttribute, &sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device_);
+  XT_CU(api_, DeviceGetAttribute, &l2, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, device_);
   XT_CU(api_, DeviceGetAttribute, &vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device_);
   XT_CU(api_, DriverGetVersion, &version);
   info_.sm = static_cast<uint32_t>(major * 10 + minor);
   info_.sm_count = static_cast<uint32_t>(sms);
+  info_.l2_bytes = static_cast<uint64_t>(std::max(l2, 0));
   info_.driver = fmt::format("{}.{}", version / 1000, version % 1000 / 10);
   if (const std::string kernel = kernel_driver_version(); !kernel.empty())
     info_.driver += " (" + kernel + ")";

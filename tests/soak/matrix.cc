@@ -152,20 +152,28 @@ class Matrix {
     if (rest_ && has_test(plan.probe, sample, 0)) return true;
     const Cell c{plan.kernel, std::string(instrument::probe_info(plan.probe).name), sample};
     Status done = run_plan(r, splicer, plan);
-    const bool records = plan.probe == ProbeKind::block || plan.probe == ProbeKind::inst || plan.probe == ProbeKind::mem;
+    const bool by_block = plan.probe == ProbeKind::block || plan.probe == ProbeKind::inst;
+    uint32_t replays = 1;
+    if (done && by_block) {
+      Plan sectors = plan;
+      sectors.brief = sectors.sectors = true;
+      done = run_plan(r, splicer, sectors);
+      ++replays;
+    }
     const std::vector<bool> polling = splicer.polling();
-    if (done && random_ && records && plan.probe != ProbeKind::mem) {
+    if (done && random_ && by_block) {
       Plan brief = plan;
       brief.brief = true;
       brief.clock_gap = instrument::usual_clock_gap;
       done = run_plan(r, splicer, brief);
+      ++replays;
     }
-    if (!done || !records || std::find(polling.begin(), polling.end(), true) == polling.end()) return note(c, done, 1);
+    if (!done || !(by_block || plan.probe == ProbeKind::mem) || std::find(polling.begin(), polling.end(), true) == polling.end()) return note(c, done, replays);
     // Loops that wait for others leave no records, in the short forms of the others.
     Plan without = plan;
     without.without_polls = without.brief = true;
     if (without.probe == ProbeKind::inst) without.clock_gap = instrument::usual_clock_gap;
-    return note(c, run_plan(r, splicer, without), 2);
+    return note(c, run_plan(r, splicer, without), replays + 1);
   }
 
   // The parts together look at every instruction once, and have every point once.

@@ -160,7 +160,7 @@ int run_replay(int argc, char** argv) {
        {"xtrace replay run.xtr --probes=none --compare --json -", "does the recording replay at all? for a program"}});
   line.positional("BUNDLE", f.bundle, "directory written by xtrace record");
   line.option("--probes", f.probes, "names of xtrace probes, with commas, or all: block, inst and pair (default: block)");
-  line.repeated("--sample", f.samples, "all, or cta:1/N cta:0,5-7 cta:wave cluster:0 warp:0 sm:3 site:1/N nth:N clocks:all, joined by commas; several times: a replay each (default: all; pair: enough CTAs for every site, of many)");
+  line.repeated("--sample", f.samples, "all, or cta:1/N cta:0,5-7 cta:wave cluster:0 warp:0 sm:3 site:1/N nth:N clocks:all sectors:whole, joined by commas; several times: a replay each (default: all; pair: enough CTAs for every site, of many)");
   line.flag("--rotate", f.rotate, "with --sample site:1/N: N sparse replays that cover all sites (block: all blocks) together");
   line.option("--regs", f.regs, "reg: what to record in front of each instruction: R4,UR6,P0,!P1,clock,time");
   line.option("--regs-behind", f.regs_behind, "reg: the same, behind it");

@@ -70,14 +70,20 @@
 //                        clock_at says: the first whole or in the head, of most others the low half. They are extended
 //                        from one to the next. The head is word0; under SlotLayout::index_bits = n > 0 it is block + 1 or
 //                        clock << n | block + 1. Words that hold nothing are unspecified
+//
+// In whole sectors (SlotLayout::whole_sectors, `block` and `inst` in plain slots): slots, and records, begin at multiples of 32 bytes, and one
+// store fills the sectors that it writes to, by words that it writes several times: one word eight times, two of 64 bits four times, four of
+// lane groups twice each, one behind the other. Block::chain_step and ClockPlace::byte say where the first of each is. Heads of slots are
+// written in the same way. Records of blocks that are not full leave the rest of their sectors unwritten, as lanes may be missing.
 #pragma once
 
 #include <cstdint>
 
 namespace xtrace::wire {
 
-constexpr uint32_t version = 6;
+constexpr uint32_t version = 7;
 constexpr uint32_t chunk_bytes = 16;
+constexpr uint32_t sector_bytes = 32;   // what memory is read and written by [vendor's manuals]
 
 enum class RecordKind : uint32_t { none = 0, block = 1, inst = 2, pair = 3, edge_begin = 4, edge_end = 5, mem = 6, point = 7 };
 

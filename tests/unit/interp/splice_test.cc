@@ -152,6 +152,15 @@ TEST_P(Spliced, InstTraceIsTheWitness) {
     trace(ProbeKind::inst, trace::TraceKind::inst, r);
   }
 }
+TEST_P(Spliced, TracesInWholeSectorsAreTheWitness) {
+  if (!splicer->can_fill_sectors(false)) return;
+  trace(ProbeKind::block, trace::TraceKind::block, Records::sectors);
+  for (const uint32_t gap : {0u, instrument::usual_clock_gap}) {
+    clock_gap = gap;
+    trace(ProbeKind::inst, trace::TraceKind::inst, Records::sectors);
+  }
+  if (splicer->can_fill_sectors(true)) trace(ProbeKind::inst, trace::TraceKind::inst, Records::sectors, 4);
+}
 TEST_P(Spliced, PackedInstTraceIsTheWitness) {
   for (Records r : {Records::packed, Records::brief}) {
     SCOPED_TRACE(static_cast<int>(r));

@@ -21,7 +21,7 @@ namespace xtrace::interp_test {
 using instrument::ProbeKind;
 
 // How records lie in memory.
-enum class Records { wrapping, plain, packed, brief };
+enum class Records { wrapping, plain, packed, brief, sectors };   // sectors: brief ones that fill them
 
 struct Event {
   uint32_t block, mask;
@@ -84,7 +84,7 @@ class SplicedLaunch : public testing::Test {
     return !any;
   }
   // Room for packed records, which may take more than unpacked ones where registers are few, and have counts of rounds.
-  static constexpr uint32_t largest_packed_record = 8 + 4 * 32;   // of what takes a chunk unpacked
+  static constexpr uint32_t largest_packed_record = 32 + 4 * 32;   // of what takes a chunk unpacked
   std::vector<uint32_t> stored(ProbeKind probe) const {
     std::vector<uint32_t> bytes = bytes_of(probe);
     for (uint32_t& b : bytes) b = b / wire::chunk_bytes * largest_packed_record;
@@ -132,10 +132,12 @@ class SplicedLaunch : public testing::Test {
     plan.select = select;
     plan.unrecorded = left_out;
     plan.clock_gap = clock_gap;
-    if (records == Records::packed || records == Records::brief) plan.full_blocks = full_blocks(probe != ProbeKind::mem);
+    const bool brief = records == Records::brief || records == Records::sectors;
+    if (brief || records == Records::packed) plan.full_blocks = full_blocks(probe != ProbeKind::mem);
     instrument::RecordForm form;
-    if (records == Records::brief) form = {splicer->index_bits(), probe == ProbeKind::block};
-    if (records == Records::brief || records == Records::packed) plan.executions = executions();
+    if (brief) form = {splicer->index_bits(), probe == ProbeKind::block};
+    form.whole_sectors = records == Records::sectors;
+    if (brief || records == Records::packed) plan.executions = executions();
     instrument::SlotPlan slots = instrument::plan_slots(
         stored(probe), splicer->largest_record(probe), records == Records::wrapping, form, uint64_t{1} << 30);
     const auto buffer = place_records(*backend, slots);
@@ -145,6 +147,7 @@ class SplicedLaunch : public testing::Test {
       ASSERT_TRUE(backend->release(*buffer));
       return;
     }
+    if (form.whole_sectors) { ASSERT_NO_FATAL_FAILURE(fills_sectors(*result, *buffer, slots)); }
     ASSERT_NO_FATAL_FAILURE(run(result->cubin));
 
     const trace::DeviceReader read = reader_of(*backend);
@@ -185,6 +188,35 @@ class SplicedLaunch : public testing::Test {
     if (parts > 1) std::erase_if(expected, [](const auto& warp) { return warp.second.empty(); });   // it has a head, and no record
     EXPECT_TRUE(decoded == expected) << first_difference(decoded, expected);
     ASSERT_TRUE(backend->release(*buffer));
+  }
+
+  // Of each sector of the slots that is written all is, where no record has a mask. Leaves the buffer zeroed.
+  void fills_sectors(const instrument::Spliced& result, DevPtr buffer, const instrument::SlotPlan& slots) {
+    constexpr uint8_t pattern = 0xa5;
+    ASSERT_TRUE(backend->fill(buffer, slots.total_bytes, pattern));
+    const uint64_t table = uint64_t{slots.entries.size()} * sizeof(wire::SlotEntry);
+    if (table != 0) { ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries)))); }
+    ASSERT_NO_FATAL_FAILURE(run(result.cubin));
+    bool all_full = true;
+    for (const wire::Block& b : result.map.blocks) all_full &= b.full || b.record_bytes == 0;
+    const uint64_t at = slots.layout.slots - buffer.value, end = slots.total_bytes;
+    const auto bytes = backend->read(buffer, end);
+    ASSERT_TRUE(bytes);
+    uint64_t written = 0, in_part = 0;
+    for (uint64_t sector = at; sector + wire::sector_bytes <= end; sector += wire::sector_bytes) {
+      unsigned words = 0;
+      for (uint64_t k = 0; k < wire::sector_bytes; k += 4) {
+        const auto word = read_at<uint32_t>(*bytes, sector + k, "word");
+        ASSERT_TRUE(word);
+        words += *word != 0x01010101u * pattern;
+      }
+      written += words != 0;
+      in_part += words != 0 && words != wire::sector_bytes / 4;
+    }
+    EXPECT_GE(written, result.map.layout.one_in == 1 ? warps : 1);
+    if (all_full) { EXPECT_EQ(in_part, 0u) << "of " << written << " sectors"; }
+    ASSERT_TRUE(backend->fill(buffer, slots.total_bytes, 0));
+    if (table != 0) { ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries)))); }
   }
 
   // Executions of implied blocks behind those from which their lanes came, as decoders put them: each behind what its lanes did

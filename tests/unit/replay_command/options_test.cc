@@ -46,7 +46,11 @@ TEST(ReplayOptions, Samples) {
   EXPECT_EQ(parse_sample("clocks:16,cta:1/4")->clocks, 16u);
   EXPECT_EQ(parse_sample("clocks:all")->text(), "clocks:all");
   EXPECT_EQ(parse_sample("clocks:16,cta:1/4")->text(), "cta:1/4,clocks:16");
-  for (const char* wrong : {"", "cta", "cta:1/0", "cta:1/-2", "cta:1/4x", "cta:2/4", "warp:1/4", "cta:1/4@", "cta:1/4@x", "cta:",
+  EXPECT_FALSE(parse_sample("all")->whole_sectors);
+  EXPECT_EQ(parse_sample("sectors:whole,cta:1/4")->whole_sectors, true);
+  EXPECT_EQ(parse_sample("sectors:whole,cta:1/4")->text(), "cta:1/4,sectors:whole");
+  EXPECT_EQ(parse_sample("sectors:part")->text(), "sectors:part");
+  for (const char* wrong : {"", "sectors:", "sectors:all", "sectors", "cta", "cta:1/0", "cta:1/-2", "cta:1/4x", "cta:2/4", "warp:1/4", "cta:1/4@", "cta:1/4@x", "cta:",
                             "cta:3-1", "cta:1,", "warp:a", "sm:", "lane:0", "cta:wave,cta:1", "site:1/0", "site:3", "all,cta:1", "nth:0", "nth:1/3", "nth:",
                             "nth:2000000000", "clocks:", "clocks:0", "clocks:none", "clocks:1001", "clocks:1/2", "cluster:1/4", "cluster:0,cta:1", "cta:wave,cluster:0", "time:5-9",
                             "cta:0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32"}) {

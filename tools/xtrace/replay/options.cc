@@ -48,6 +48,7 @@ std::string Sample::text() const {
   if (nth != 1) parts.push_back(fmt::format("nth:{}", nth));
   if (sites_one_in != 1) parts.push_back(fmt::format("site:1/{}{}", sites_one_in, part == 0 ? "" : fmt::format("+{}", part)));
   if (clocks) parts.push_back(*clocks == 0 ? "clocks:all" : fmt::format("clocks:{}", *clocks));
+  if (whole_sectors) parts.push_back(*whole_sectors ? "sectors:whole" : "sectors:part");
   return parts.empty() ? "all" : fmt::format("{}", fmt::join(parts, ","));
 }
 
@@ -97,7 +98,7 @@ tl::unexpected<Error> unknown_sample(const std::string& part) {
   if (part.starts_with("cluster:1/"))
     return with_hint(bad_input("clusters are sampled by list: cta:1/N takes CTAs, whatever cluster they are of"), "write cluster:0,5-7");
   return with_hint(bad_input("unknown sample '{}'", part),
-                   "samples are: all, cta:1/N, cta:1/N@SEED, cta:0,5-7, cta:wave, cluster:0, warp:0-3, sm:0, site:1/N, nth:N, clocks:all, clocks:N with N from 1; "
+                   "samples are: all, cta:1/N, cta:1/N@SEED, cta:0,5-7, cta:wave, cluster:0, warp:0-3, sm:0, site:1/N, nth:N, clocks:all, clocks:N with N from 1, sectors:whole, sectors:part; "
                    "joined by commas");
 }
 
@@ -136,6 +137,11 @@ Status add_sample(const std::string& part, Sample& sample) {
     const auto n = value == "all" ? std::optional<uint32_t>(0) : number<uint32_t>(value);
     if (!n || (*n == 0 && value != "all") || *n > most_clock_gap) return unknown_sample(part);
     sample.clocks = *n;
+    return {};
+  }
+  if (key == "sectors") {
+    if (value != "whole" && value != "part") return unknown_sample(part);
+    sample.whole_sectors = value == "whole";
     return {};
   }
   if (part == "cta:wave") {

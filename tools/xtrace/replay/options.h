@@ -22,6 +22,7 @@ struct Sample {
   uint32_t sites_one_in = 1;         // site:1/N
   uint32_t nth = 1;                  // nth:N, of a site's executions
   std::optional<uint32_t> clocks{};  // clocks:all (0), clocks:N: Plan::clock_gap of inst
+  std::optional<bool> whole_sectors{};   // sectors:whole, sectors:part
   std::vector<wire::Selection::Range> clusters{};   // cluster:0,5-7
   uint32_t part = 0;                 // which of them, where the parts are not merged
   std::string text() const;          // "all" or "cta:1/16,site:1/8"

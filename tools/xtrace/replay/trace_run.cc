@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "tools/xtrace/replay/sectors.h"
 #include "trace/invariants.h"
 #include "trace/plain_slots.h"
 
@@ -244,6 +245,9 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   plan.clock_gap = drawn.clock_gap;
   instrument::RecordForm form{index_bits, index_bits != 0 && probe == instrument::ProbeKind::block};
   if (!counts.left_out.unrecorded.empty()) form.spare_bytes = spare_bytes;
+  if (plan.probe == instrument::ProbeKind::block || plan.probe == instrument::ProbeKind::inst) {
+    XT_TRY(form.whole_sectors, in_whole_sectors(c, drawn, plan, form, counts));
+  }
   for (const bool entry_in_head : {true, false}) {
     XT_TRY(Stored stored, stored_bytes(c, drawn, plan, form, counts, bytes, entry_in_head));
     for (;;) {
@@ -298,6 +302,7 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   add_losses(run->losses, e);
   run->space = space_of(c, run->spliced.report, clean, resources,
                         view.stored_bytes != 0 ? view.stored_bytes : run->summary.bytes_written);
+  run->space.whole_sectors = form.whole_sectors;
   return run;
 }
 
