@@ -17,7 +17,7 @@ constexpr BitRange place_field = bits(63, 40);
 // A store with a uniform base and an offset in a register hands over four words, one for each eight lanes; if it is a column (`mem`) a
 // word of its own for every lane. All others store the same words in all lanes.
 enum class Column : uint8_t { none, addresses, rounds };
-ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column) {
+ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column, bool whole_sectors) {
   constexpr BitRange lane_field = bits(31, 24);
   constexpr uint64_t no_register = 255, line_bytes = 128, sector_bytes = 32, groups = 4;
   const sass::Effects fx = sass::effects(arch, w, 0);
@@ -27,7 +27,9 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column)
   if (fx.kind == sass::MemKind::store) {
     const uint64_t registers = fx.access_bytes / sizeof(uint32_t);
     const bool by_lanes = sass::opcode13(w) == stg_uniform && get_bits(w, lane_field) != no_register;
-    c.partial_stores = !by_lanes || column != Column::addresses;
+    // In whole sectors only what has the same place in all lanes; heads of slots have addresses in registers.
+    const bool one_place = sass::opcode13(w) == stg_uniform && !by_lanes;
+    c.partial_stores = whole_sectors ? one_place || column == Column::rounds : !by_lanes || column != Column::addresses;
     c.store_cycles = by_lanes && column != Column::none ? 1 : 1 + registers;
     // Under a guard: of the lanes that differ from the first, mostly none. Few lanes leave a loop at once.
     c.stored_bytes = !by_lanes                     ? fx.access_bytes
@@ -70,7 +72,7 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
     XT_TRY(const auto w, read_at<sass::RawInst>(text, word * sass::inst_bytes, "word"));
     const auto place = static_cast<uint32_t>(get_bits(w, place_field));
     const bool rounds = block < spliced.map.blocks.size() && place != 0 && spliced.map.blocks[block].rounds_at == place;
-    return cost_of(*arch, w, rounds ? Column::rounds : columns.contains({block, place}) ? Column::addresses : Column::none);
+    return cost_of(*arch, w, rounds ? Column::rounds : columns.contains({block, place}) ? Column::addresses : Column::none, spliced.map.layout.whole_sectors);
   };
   const auto add = [&](size_t word, uint32_t block, uint64_t n) -> Status {
     XT_TRY(const ProbeCost c, cost_at(word, block));
@@ -99,6 +101,10 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
     for (; word < next; ++word) XT_TRY_STATUS(add(word, block, n));
     XT_TRY(const ProbeCost own, cost_at(word++, block));
     sum.kernel_slots += n * own.issue_slots;
+  }
+  if (spliced.map.layout.whole_sectors) {
+    sum.stored_bytes = warps.traced * spliced.map.layout.lead_bytes;
+    for (size_t b = 0; b < spliced.map.blocks.size() && b < executions.size(); ++b) sum.stored_bytes += executions[b] * spliced.map.blocks[b].record_bytes;
   }
   return sum;
 }

@@ -337,6 +337,10 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
       out.claims.rounds_alike.push_back(b.rounds_alike);
     }
   }
+  if (lanes.sector_word) {
+    out.claims.sector_word = lanes.sector_word->index;
+    for (const wire::Block& b : out.map.blocks) out.claims.sector_full.push_back(b.full && !b.implied);
+  }
   out.claims.points = out.map.points;
   out.claims.nth = scope.sites.nth;
   XT_TRY_STATUS(check(cubin, out, info.name));

@@ -346,7 +346,9 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
   check_addresses(v, claims, out);
   check_points(v, claims, out);
   v.rounds = claims.rounds;
-  check_rounds(v, claims, find_blocks(v.old), out);
+  const Blocks blocks = find_blocks(v.old);
+  check_rounds(v, claims, blocks, out);
+  check_sectors(v, claims, blocks, out);
   check_hazards(v, out);
   return out;
 }

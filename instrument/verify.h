@@ -29,6 +29,8 @@
 //   rounds-counted      `block`: where the rounds of a loop of one block are counted instead of recorded, each lane's counter is 0 when it
 //                       comes to the loop, or another way to the block that lanes leave it for; it grows by one a round and nowhere
 //                       else; and that block's record holds it, of each lane or of any where they leave together, at the place that is claimed
+//   sector-filled       records in whole sectors: the register that says which word of a sector a lane stores is made once, by the
+//                       prologue, and nothing else writes it; every store of a full block's record takes its places from it
 //   result-too-early    inserted code reads no result before its latency or scoreboard allows it; a wait one cycle behind what takes the
 //                       scoreboard does not see it
 //   control-word        legal stall, yield and reuse combinations; no reuse in front of an insertion
@@ -89,6 +91,8 @@ struct SpliceClaims {
   std::vector<bool> loops{};                     // by block: of these, each of one block
   std::vector<uint32_t> rounds_at{};             // by block: byte in its record where the counts are; 0: it has none
   std::vector<bool> rounds_alike{};              // by block: one word for all lanes
+  std::optional<uint8_t> sector_word{};          // register that the prologue sets to 4 * (lane / 4)
+  std::vector<bool> sector_full{};               // by block: with that, stores there fill sectors
 };
 
 // An Error only when a cubin can not be read at all.

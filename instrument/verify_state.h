@@ -52,6 +52,8 @@ void check_words(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks
 void check_points(SpliceView& v, const SpliceClaims& claims, Violations& out);
 // verify_rounds.cc: rounds-counted.
 void check_rounds(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
+// verify_sectors.cc: sector-filled.
+void check_sectors(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_hazards.cc: store-overwritten, record-clobbered, result-too-early.
 void check_hazards(const SpliceView& v, Violations& out);
 

@@ -64,6 +64,29 @@ TEST(ProbeCost, WordsOfLanesAreTheCheapestStore) {
   EXPECT_EQ(all.partial_stores, words + heads + 1) << "a column is a line";
 }
 
+// Every store of a full block's record fills its sectors, and what it writes is what records take.
+TEST(ProbeCost, WholeSectorsAreNotWrittenInPart) {
+  const Kernel kernel = fixture_kernel("saxpy");
+  const auto splicer = Splicer::create(kernel.cubin, kernel.name, small_shape());
+  ASSERT_TRUE(splicer && splicer->can_fill_sectors(false));
+  for (const bool full : {true, false}) {
+    wire::SlotLayout layout = some_layout(small_shape(), false, false);
+    layout.index_bits = splicer->index_bits();
+    layout.whole_sectors = true;
+    layout.lead_bytes = wire::sector_bytes;
+    Plan plan = plan_of(ProbeKind::inst);
+    plan.full_blocks.assign(splicer->blocks().size(), full);
+    auto spliced = splicer->splice(plan, layout);
+    ASSERT_TRUE(spliced) << spliced.error().to_string();
+    const Case c{kernel, std::move(*spliced), {}};
+    const ProbeCost all = cost(c, std::vector<uint64_t>(splicer->blocks().size(), 1), {1, 1});
+    uint64_t bytes = wire::sector_bytes;   // of the head
+    for (const wire::Block& b : c.spliced.map.blocks) bytes += b.record_bytes;
+    EXPECT_EQ(all.stored_bytes, bytes);
+    EXPECT_EQ(all.partial_stores == 0, full);
+  }
+}
+
 // Records of full blocks: no column among them, though their stores have an offset for each lane as well.
 TEST(ProbeCost, WordsOfLaneGroupsAreNoColumns) {
   const Kernel kernel = fixture_kernel("saxpy");

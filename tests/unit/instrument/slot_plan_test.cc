@@ -53,6 +53,16 @@ TEST(SlotPlan, PlainSlotsCarryTheirHeads) {
   EXPECT_LE(p.layout.slots + 100 * 64, 0x100000000000 + p.total_bytes);
 }
 
+TEST(SlotPlan, WholeSectors) {
+  const std::vector<uint32_t> bytes(100, 64);
+  SlotPlan p = plan_slots(bytes, 16, false, {.whole_sectors = true}, 1 << 20);
+  EXPECT_TRUE(p.layout.whole_sectors);
+  EXPECT_EQ(p.layout.lead_bytes, wire::sector_bytes);
+  EXPECT_EQ(p.layout.slot_bytes, 4 * wire::sector_bytes);   // head, two records, the zero behind
+  place(p, 0x100000200000);
+  EXPECT_EQ(p.layout.slots % wire::sector_bytes, 0u);
+}
+
 TEST(SlotPlan, LinesForAddresses) {
   const std::vector<uint32_t> bytes(100, 256);
   SlotPlan p = plan_slots(bytes, 256, false, {.lines = true}, 1 << 20);

@@ -252,6 +252,39 @@ TEST(PlainSlots, UnsampledCtasAreLeftAlone) {
   for (uint32_t w = 0; w < 64; ++w) EXPECT_EQ(h[w].start_clock != 0, wire::cta_is_sampled(w, 4, 0)) << w;
 }
 
+// Short records in whole sectors: the head's has the first of them, whose clocks stand side by side; those of lane groups stand apart.
+TEST(PlainSlots, ChainsInWholeSectors) {
+  PlainBuffer b(1, 96);
+  b.make_short(1);
+  b.map.layout.whole_sectors = true;
+  b.map.blocks.resize(3);
+  b.map.layout.index_bits = 2;
+  for (wire::Block& block : b.map.blocks) block.full = true, block.successors = {0, 1, 2}, block.instructions = 1;
+  b.map.blocks[0].record_bytes = 24;
+  b.map.blocks[0].chain = {1};
+  b.map.blocks[1].record_bytes = 0;
+  b.map.blocks[2].record_bytes = 32;
+  b.head(0, 0, 0, 1, 5);
+  b.put(0, 8, 10u << 2 | 1);
+  b.put(0, 12, 20u);
+  for (uint32_t k = 0; k < 8; ++k) b.put(0, 32 + 4 * k, 30u << 2 | 3);
+  auto d = b.decoded(TraceKind::block);
+  ASSERT_EQ(d.warps.size(), 1u);
+  EXPECT_EQ(d.warps[0].index, (std::vector<uint32_t>{0, 1, 2}));
+  ASSERT_EQ(d.warps[0].clock.size(), 3u);
+  EXPECT_EQ(d.warps[0].clock[1] - d.warps[0].clock[0], 10u);
+  EXPECT_EQ(d.warps[0].clock[2] - d.warps[0].clock[0], 20u);
+  EXPECT_EQ(d.summary.losses.count(LossSeverity::lost), 0u);
+  EXPECT_EQ(b.view().stored_bytes, 64u);
+
+  b.map.blocks[2].chain = {1};
+  b.map.blocks[2].chain_step = 8;
+  b.put(0, 40, 44u);
+  d = b.decoded(TraceKind::block);
+  EXPECT_EQ(d.warps[0].index, (std::vector<uint32_t>{0, 1, 2, 1}));
+  EXPECT_EQ(d.warps[0].clock[3] - d.warps[0].clock[0], 34u);
+}
+
 TEST(PlainSlots, WrappingSlotsAreNotForThis) {
   PlainBuffer b(1, 64);
   b.map.layout.wraps = true;
