@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <functional>
 #include <map>
 
@@ -204,14 +206,11 @@ class SplicedLaunch : public testing::Test {
     ASSERT_TRUE(bytes);
     uint64_t written = 0, in_part = 0;
     for (uint64_t sector = at; sector + wire::sector_bytes <= end; sector += wire::sector_bytes) {
-      unsigned words = 0;
-      for (uint64_t k = 0; k < wire::sector_bytes; k += 4) {
-        const auto word = read_at<uint32_t>(*bytes, sector + k, "word");
-        ASSERT_TRUE(word);
-        words += *word != 0x01010101u * pattern;
-      }
-      written += words != 0;
-      in_part += words != 0 && words != wire::sector_bytes / 4;
+      std::array<uint32_t, wire::sector_bytes / 4> words;
+      std::memcpy(words.data(), bytes->data() + sector, sizeof words);
+      const auto left = std::count(words.begin(), words.end(), 0x01010101u * pattern);
+      written += left != std::ssize(words);
+      in_part += left != 0 && left != std::ssize(words);
     }
     EXPECT_GE(written, result.map.layout.one_in == 1 ? warps : 1);
     if (all_full) { EXPECT_EQ(in_part, 0u) << "of " << written << " sectors"; }
