@@ -132,7 +132,7 @@ class Splicer {
   // Whether the counting replay adds up one of its three sums a replay, as the kernel leaves few uniform registers; no slot of such
   // a kernel wraps.
   bool one_sum_a_replay() const;
-  // Whether its records can fill sectors (SlotLayout::whole_sectors): every warp has all its lanes, and a register is free at no cost in
+  // Whether records of `inst` can fill sectors (SlotLayout::whole_sectors): every warp has all its lanes, and a register is free at no cost in
   // occupancy. `samples`: Plan::samples().
   bool can_fill_sectors(bool samples) const;
   bool sums_floats() const;                     // a reachable instruction does (sass/access.h)

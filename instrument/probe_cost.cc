@@ -29,7 +29,7 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column,
     const bool by_lanes = sass::opcode13(w) == stg_uniform && get_bits(w, lane_field) != no_register;
     // In whole sectors only what has the same place in all lanes; heads of slots have addresses in registers.
     const bool one_place = sass::opcode13(w) == stg_uniform && !by_lanes;
-    c.partial_stores = whole_sectors ? one_place || column == Column::rounds : !by_lanes || column != Column::addresses;
+    c.partial_stores = whole_sectors ? one_place : !by_lanes || column != Column::addresses;
     c.store_cycles = by_lanes && column != Column::none ? 1 : 1 + registers;
     // Under a guard: of the lanes that differ from the first, mostly none. Few lanes leave a loop at once.
     c.stored_bytes = !by_lanes                     ? fx.access_bytes

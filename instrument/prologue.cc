@@ -43,9 +43,10 @@ void set_lane_offset(Sequence& seq, Gpr offset, Gpr v, uint8_t wait_mask) {
 // 4 * (lane / 4), of the thread number in v.
 sass::RawInst set_sector_word(Gpr word, Gpr v) { return enc::lop3_imm(word, v, 28, enc::RZ, lut_and); }
 
-// In whole sectors a head is stored several times, by lanes whose number v (or that of their threads) says where: the address of the sector
+// In whole sectors a head is stored four times, by lanes whose number v (or that of their threads) says where: the address of the sector
 // becomes that of the lane's copy. That of the first lane stays as it is.
-sass::RawInst own_copy(Gpr address, Gpr v, unsigned registers) {
+sass::RawInst own_copy(Gpr address, Gpr v) {
+  constexpr unsigned registers = sizeof(wire::SlotHead) / sizeof(uint32_t);
   return enc::lop3_imm(address, v, sector_place_mask(registers), address, lut_and_or);
 }
 
@@ -209,7 +210,7 @@ class Classic {
   void plain_slot() {
     number_warp();
     slot_address(false);
-    if (lanes_.sector_word) put(seq_, own_copy(r6, *lanes_.sector_word, 2), after(vector_to_vector));
+    if (lanes_.sector_word) put(seq_, own_copy(r6, *lanes_.sector_word), after(vector_to_vector));
     to_uniform(ur_.address, r6);
     to_uniform(high_half(ur_.address), r7, layout_.headless ? r2ur_to_use : 1);
     if (layout_.headless) return;
@@ -245,7 +246,7 @@ class Light {
         const Registers& r, const HeldHead* held)
       : arch_(arch), shape_(shape), layout_(layout), groups_(groups), lanes_(lanes), ur_(scratch.uniform()),
         sb_(scratch.scoreboard()), r_(r),
-        holds_head_(held != nullptr), head_registers_(held != nullptr ? 4 : 2), first_record_(layout.lead_bytes + (held != nullptr ? held->record_bytes : 0)) {}
+        holds_head_(held != nullptr), first_record_(layout.lead_bytes + (held != nullptr ? held->record_bytes : 0)) {}
 
   // First half: loads, and what needs none.
   Sequence start() {
@@ -297,7 +298,7 @@ class Light {
     }
     put_pause(seq, vector_to_vector - 1);
     put(seq, enc::imad_imm(address(), warp(), layout_.slot_bytes, address()), after(lanes_.sector_word ? vector_to_vector : 1));
-    if (lanes_.sector_word) put(seq, own_copy(address(), thread(), head_registers_));
+    if (lanes_.sector_word) put(seq, own_copy(address(), thread()));
     if (layout_.headless) {
       put_pause(seq, vector_to_vector - 1);
     } else {
@@ -341,7 +342,6 @@ class Light {
   uint8_t sb_;
   Registers r_;
   bool holds_head_;
-  unsigned head_registers_;   // that its store hands over
   uint32_t first_record_;   // where the cursor starts, in the slot
   Gpr tid_yz_[2], cta_yz_[2];
   unsigned taken_ = 0;   // registers of [1,2,5,4] that held further coordinates

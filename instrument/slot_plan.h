@@ -22,7 +22,7 @@ struct RecordForm {
   bool short_records = false;
   bool headless = false;
   bool lines = false;          // `mem`: records and slots are whole lines (wire::mem_line)
-  bool whole_sectors = false;  // `block`, `inst`: records, heads and slots fill sectors (SlotLayout::whole_sectors)
+  bool whole_sectors = false;  // `inst`: records, heads and slots fill sectors (SlotLayout::whole_sectors)
   // Behind the last slot: where a warp that writes more than was counted does no harm, and its records are missed all the same.
   uint64_t spare_bytes = 0;
 };

@@ -270,7 +270,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   std::optional<HeldHead> held_head;
   LaneRegisters lanes;
   if (layout.whole_sectors) {
-    XT_CHECK(out.map.layout.last_lanes == 32 && !layout.wraps, "sectors are filled by warps of 32 lanes, in plain slots");
+    XT_CHECK(plan.probe == ProbeKind::inst && out.map.layout.last_lanes == 32 && !layout.wraps, "sectors are filled by inst, by warps of 32 lanes, in plain slots");
     lanes.sector_word = scratch.reserve();
     if (!lanes.sector_word) return unsupported("kernel {} leaves no register for records in whole sectors", info.name);
   }
@@ -295,7 +295,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   if (groups && !four_groups) groups->both = {};
   std::optional<Decision> decision;
   if (plan.samples()) decision = build_decision(code, blocks, shape, plan, scratch);
-  Prologue prologue = build_prologue(code, blocks, shape, plan, out.map.layout, groups,
+  Prologue prologue = build_prologue(code, blocks, shape, plan, layout, groups,
                                      held_head, lanes, insertions, scratch);
   for (const sass::enc::Ureg r : counters) put(prologue.words, sass::enc::umov_imm(r, 0));
   if (!counters.empty()) put_pause(prologue.words, latency::uniform_to_vector);

@@ -42,19 +42,9 @@ class Sectors {
     return next == SpliceView::inserted ? Blocks::none : blocks_.block_of[next];
   }
 
-  // The entry block, or what is entered from there alone.
-  bool runs_first(uint32_t block) const {
-    if (block == 0) return true;
-    if (block != 1 || blocks_.successors[0] != std::vector<uint32_t>{1}) return false;
-    for (uint32_t b = 1; b < blocks_.blocks.size(); ++b)
-      for (uint32_t s : blocks_.successors[b])
-        if (s == 1) return false;
-    return true;
-  }
-
   // Once, of the thread number, in front of everything that may be executed twice.
   uint32_t made_at(uint32_t k) {
-    const bool early = v_.in_prologue(k) || (v_.is_inserted(k) && runs_first(block_of(k)));
+    const bool early = v_.in_prologue(k) || (v_.is_inserted(k) && block_of(k) == 0);
     if (early && is_and(k, word_mask)) return 1;
     fail(k, fmt::format("{} writes the place in a sector", text(k)));
     return 0;
@@ -63,7 +53,6 @@ class Sectors {
   void check_store(uint32_t k) {
     const uint32_t block = block_of(k);
     if (block == Blocks::none || !claims_.sector_full[block]) return;
-    if (!claims_.rounds_at.empty() && claims_.rounds_at[block] != 0 && field(k, place_field) == claims_.rounds_at[block]) return;
     const uint64_t lanes = field(k, a_field), size = field(k, size_field);
     if (size == size_32 && lanes == reg_) return;
     if (lanes != no_register && size != size_32 && is_made_of_it(k, static_cast<uint8_t>(lanes), size == size_64 ? 24 : 16)) return;

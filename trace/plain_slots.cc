@@ -314,7 +314,7 @@ class Stream {
     if (map_.blocks[block].rounds_bytes() > 4) unwritten_ += 4 * static_cast<uint64_t>(32 - std::popcount(mask));   // each lane its word
     uint64_t at = at_;
     for (uint32_t next : map_.blocks[block].chain) {
-      at += map_.blocks[block].chain_step;
+      at += sizeof word;
       clock_ += value_at<uint32_t>(slot_, at) - static_cast<uint32_t>(clock_);
       execution(next, all_lanes_);
     }

@@ -145,7 +145,6 @@ bool chains_pay(const ProbeContext& c) {
 // in one that is. Two blocks that share a record by a store of 64 bits need aligned ones as well: where few others get longer by that.
 ShortForm short_form(const ProbeContext& c, bool chains) {
   constexpr uint64_t seldom = 16;   // one execution, one byte in so many
-  if (c.sector_word) return {.aligned = true, .sectors = true};
   uint64_t all = 0, missing = 0, pairs = 0, words = 0, longer = 0;
   for (uint32_t b = c.map.layout.entry_in_head ? 1 : 0; b < c.blocks.blocks.size(); ++b) {
     if (c.map.blocks[b].implied || c.unrecorded(b)) continue;
@@ -255,7 +254,7 @@ Status insert_block(ProbeContext& c) {
     if (loops[b]) {
       const uint32_t number = behind_loop(c.blocks, b);
       wire::Block& behind = c.map.blocks[number];
-      behind.rounds_at = ShortForm{.sectors = c.sector_word.has_value()}.rounds_at(behind.full);
+      behind.rounds_at = behind.full ? 4 : 8;
       behind.rounds_alike = leave_together(c, loops, number);
     }
   const bool chains = c.map.layout.last_lanes == 32 && chains_pay(c);   // lane groups need all 32

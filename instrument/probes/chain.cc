@@ -38,14 +38,13 @@ class Chain {
       const auto first = c_.scratch.try_holder(from, second, {Shape::single}, data, taken);
       if (!first) continue;
       taken.set(first->reg[0]);
-      data_ = *data;
-      first_ = first->r(0);
-      if (c_.sector_word) return true;
       // The lane offset does not change. Where the store follows soon, it must be there early.
       const bool soon = 1 + stall_cycles(c_.code, last, store_) < vector_to_memory;
       for (InstIndex at : {soon ? second : last, last}) {
         const auto offset = c_.scratch.try_holder(at, store_, {Shape::single}, data, taken);
         if (!offset) continue;
+        data_ = *data;
+        first_ = first->r(0);
         offset_ = offset->r(0);
         offset_at_ = at;
         return true;
@@ -68,33 +67,22 @@ class Chain {
     if (links_.size() > 2) put(c_.out.before[block(2).first], enc::with_guard(enc::cs2r32(r, enc::sr_clock_lo), lanes_.bit1));
     if (links_.size() > 3) put(c_.out.before[block(3).first], enc::with_guard(enc::cs2r32(r, enc::sr_clock_lo), lanes_.both));
     const InstIndex last = block(links_.size() - 1).first, end = block(links_.size() - 1).last();
-    const InstIndex at = c_.sector_word ? store_whole(last) : store_by_groups(last);
-    const uint32_t bytes = c_.alignment(links_.size() == 2 ? 8 : 16);
-    bump_address(c_, c_.out.before[at], bytes, stall_cycles(c_.code, at, end + 1) + vector_to_vector + vector_to_memory);
-    c_.claim_chain(links_, bytes);
-    if (c_.sector_word) c_.map.blocks[links_[0]].chain_step = wire::sector_bytes / LaneGroups::groups;
-    c_.chains_by_groups = true;
-    previous_ = data_;
-  }
-
-  // Each gives where the store stands, no earlier than the last clock, which is read in front of `last`, has arrived.
-  InstIndex store_by_groups(InstIndex last) {
+    const bool two = links_.size() == 2;
     const unsigned k = lanes_.bit0.index, wanted = 2;
-    put(c_.out.before[offset_at_], enc::p2r(offset_, static_cast<uint8_t>((links_.size() == 2 ? 1u : 3u) << k)));
+    put(c_.out.before[offset_at_], enc::p2r(offset_, static_cast<uint8_t>((two ? 1u : 3u) << k)));
     InstIndex at = offset_at_;
     if (k != wanted) {
       at = settled(c_, at, vector_to_vector, store_);
       put(c_.out.before[at], enc::shf_r_u32_hi_imm(offset_, offset_, static_cast<uint8_t>(k - wanted)));
     }
     at = settled(c_, std::max(at, last), vector_to_memory, store_);
-    put(c_.out.before[at], with_record_policy(enc::stg({c_.scratch.uniform().address, offset_, 0}, data_.r(0), enc::Size::b32)),
+    put(c_.out.before[at], with_record_policy(enc::stg({c_.scratch.uniform().address, offset_, 0}, r, enc::Size::b32)),
         {.stall = scoreboard_visible, .read_barrier = data_.scoreboard});
-    return at;
-  }
-  InstIndex store_whole(InstIndex last) {
-    const InstIndex at = settled(c_, last, vector_to_memory, store_);
-    store_sector(c_, c_.out.before[at], data_, 0);
-    return at;
+    const uint32_t bytes = two ? 8 : 16;
+    bump_address(c_, c_.out.before[at], bytes, stall_cycles(c_.code, at, end + 1) + vector_to_vector + vector_to_memory);
+    c_.claim_chain(links_, bytes);
+    c_.chains_by_groups = true;
+    previous_ = data_;
   }
 
   ProbeContext& c_;

@@ -21,34 +21,23 @@ class PairChain {
       if (!store) continue;
       const auto h = c_.scratch.try_holder(first_.first, *store, {Holder::Shape::pair}, previous_);
       if (!h) continue;
-      std::optional<Holder> place;
-      if (c_.sector_word) {
-        sass::RegSet taken;
-        for (unsigned k = 0; k < 2; ++k) taken.set(h->reg[k]);
-        place = c_.scratch.try_holder(second_.first, *store, {Holder::Shape::single}, h, taken);
-        if (!place) continue;
-      }
-      write(*h, *store, place ? place->r(0) : enc::RZ);
+      write(*h, *store);
       return true;
     }
     return false;
   }
 
  private:
-  // `place`: RZ, or what takes the lane's place in the sector.
-  void write(const Holder& h, InstIndex store, enc::Gpr place) {
+  void write(const Holder& h, InstIndex store) {
     put(c_.out.before[first_.first], enc::cs2r32(h.r(0), enc::sr_clock_lo), {.wait_mask = h.wait_mask});
     const InstIndex shift = settled(c_, first_.first, clock_to_vector(*c_.code.arch), first_.last());
     put(c_.out.before[shift], enc::lea_imm(h.r(0), h.r(0), links_[0] + 1, static_cast<uint8_t>(c_.layout.index_bits)));
     put(c_.out.before[second_.first], enc::cs2r32(h.r(1), enc::sr_clock_lo));
-    if (c_.sector_word) put(c_.out.before[second_.first], sector_place(c_, place, 2));
     const unsigned passed = 1 + stall_cycles(c_.code, second_.first, store), wanted = std::max(vector_to_memory, clock_to_vector(*c_.code.arch));
     put_pause(c_.out.before[store], passed >= wanted ? 0 : wanted - passed);
-    put(c_.out.before[store], with_record_policy(enc::stg({c_.scratch.uniform().address, place, 0}, h.r(0), enc::Size::b64)),
-        {.stall = scoreboard_visible, .read_barrier = h.scoreboard});
-    const uint32_t bytes = c_.alignment(8);
-    bump_address(c_, c_.out.before[store], bytes, stall_cycles(c_.code, store, second_.last() + 1) + vector_to_vector + vector_to_memory);
-    c_.claim_chain(links_, bytes);
+    store_words(c_, c_.out.before[store], h, 2, 0);
+    bump_address(c_, c_.out.before[store], 8, stall_cycles(c_.code, store, second_.last() + 1) + vector_to_vector + vector_to_memory);
+    c_.claim_chain(links_, 8);
     previous_ = h;
   }
 

@@ -80,7 +80,7 @@ struct ProbeContext {
     const ProbeBlock& b = blocks.blocks[block];
     return (plan.probe == ProbeKind::block && !scope.samples(b)) || (plan.probe == ProbeKind::inst && !scope.holds_site(b));
   }
-  // Records of this block fill sectors: no lane is missing from their stores.
+  // `inst`: records of this block fill sectors, as no lane is missing from their stores.
   bool fills_sectors(uint32_t block) const { return sector_word && full(block); }
   // Bytes that records are a multiple of, at least.
   uint32_t alignment(uint32_t usual) const { return sector_word ? wire::sector_bytes : usual; }
@@ -121,13 +121,9 @@ void keep_beside_unrecorded(const ProbeContext& c, std::vector<bool>& recorded);
 // stores; else all take two, so that they stay aligned for one store of 64 bits.
 struct ShortForm {
   bool aligned = false;
-  bool sectors = false;   // then aligned as well
-  // Where the counts of rounds are: behind what one store fills.
-  uint32_t rounds_at(bool full) const { return !full ? 8 : sectors ? wire::sector_bytes : 4; }
   uint32_t bytes(const wire::Block& block) const {
-    const uint32_t bytes = block.rounds_at != 0 ? block.rounds_at + block.rounds_bytes() : block.full ? 4 : 8;
-    const uint32_t whole = sectors ? wire::sector_bytes : aligned ? 8 : 4;
-    return (bytes + whole - 1) / whole * whole;
+    const uint32_t bytes = (block.full ? 4 : 8) + block.rounds_bytes();
+    return aligned ? (bytes + 7) / 8 * 8 : bytes;
   }
 };
 // The short record of one block (short_block.cc).

@@ -50,20 +50,14 @@ class ShortHead {
   // fourth word is the clock of the block that followed, where there is one. Gives the last block that it passes over.
   uint32_t with_head() {
     const std::vector<uint32_t> links = c_.links_from(number_, 2);
-    const bool chained = links.size() == 2 && with_head_in(c_.blocks.blocks[links[1]], true);
-    if (!chained && !with_head_in(block_, false)) return 0;
-    if (c_.sector_word) c_.map.layout.lead_bytes = sizeof(wire::SlotHead);
-    if (chained) c_.claim_chain(links, with_head_bytes(true));
-    else c_.map.blocks[number_].record_bytes = with_head_bytes(false);
-    return chained ? links[1] : number_;
+    if (links.size() == 2 && with_head_in(c_.blocks.blocks[links[1]], true)) {
+      c_.claim_chain(links, 8);
+      return links[1];
+    }
+    return with_head_in(block_, false) ? number_ : 0;
   }
 
  private:
-  // Behind the head; in whole sectors what is left of its own.
-  uint32_t with_head_bytes(bool chained) const {
-    constexpr uint32_t head = sizeof(wire::SlotHead);
-    return c_.sector_word ? wire::sector_bytes - head : chained ? 8 : bytes_;
-  }
   // Stored in block `last`; `chained`: of which the record has the clock.
   bool with_head_in(const ProbeBlock& last, bool chained) {
     const auto in_entry = first_wait(c_.code, c_.blocks, c_.out);
@@ -81,7 +75,7 @@ class ShortHead {
     if (rest_here && *rest_here > clock && !entry.memory) choices.push_back({*rest_here, chained ? here.memory.value_or(store) : *rest_here});
     for (const auto& place : {here.memory, here.any, std::optional(store)})
       if (place) choices.push_back({*in_entry, *place});
-    const uint32_t bytes = with_head_bytes(chained), head_bytes = c_.sector_word ? sizeof(wire::SlotHead) : c_.layout.lead_bytes;
+    const uint32_t bytes = chained ? 8 : bytes_;
     for (const Choice& choice : choices) {
       const auto head = c_.scratch.try_holder(0, choice.store, {Shape::quad}, std::nullopt);
       if (!head) continue;
@@ -106,7 +100,7 @@ class ShortHead {
       put_pause(at, missing(chained ? last.first : shift, choice.store, vector_to_memory));
       if (early) put(at, enc::mov(head->r(2), word), {.stall = chained ? vector_to_memory : 1});
       if (!chained) put(at, enc::mov_imm(head->r(3), 0), {.stall = vector_to_memory});
-      put(at, with_record_policy(enc::stg(enc::VectorAddress{loads->r(2), -static_cast<int32_t>(head_bytes + bytes)},
+      put(at, with_record_policy(enc::stg(enc::VectorAddress{loads->r(2), -static_cast<int32_t>(c_.layout.lead_bytes + bytes)},
                                           head->r(0), enc::Size::b128)),
           {.stall = scoreboard_visible, .read_barrier = head->scoreboard});
       previous_ = head;
@@ -164,9 +158,7 @@ class ShortHead {
     put_pause(c_.out.before[shift], missing(clock, shift, clock_to_vector(*c_.code.arch)));
     put(c_.out.before[shift], shifted(h.r(0)));
     put_pause(c_.out.before[store], missing(shift, store, vector_to_memory));
-    if (c_.fills_sectors(number_)) {
-      store_sector(c_, c_.out.before[store], h, 0);
-    } else if (full_ || aligned_) {
+    if (full_ || aligned_) {
       store_words(c_, c_.out.before[store], h, full_ ? 1 : 2, 0);
     } else {
       for (unsigned k = 0; k < 2; ++k)

@@ -92,7 +92,6 @@ TEST_P(SplicedRandom, BlockTraceIsTheWitness) {
   for (Records r : {Records::wrapping, Records::plain, Records::brief})
     trace(ProbeKind::block, trace::TraceKind::block, r);
   trace(ProbeKind::block, trace::TraceKind::block, Records::brief, 2);
-  if (splicer->can_fill_sectors(false)) trace(ProbeKind::block, trace::TraceKind::block, Records::sectors);
 }
 TEST_P(SplicedRandom, InstTraceIsTheWitness) {
   for (Records r : {Records::wrapping, Records::plain, Records::packed, Records::brief})

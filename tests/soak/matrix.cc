@@ -154,7 +154,7 @@ class Matrix {
     Status done = run_plan(r, splicer, plan);
     const bool by_block = plan.probe == ProbeKind::block || plan.probe == ProbeKind::inst;
     uint32_t replays = 1;
-    if (done && by_block) {
+    if (done && plan.probe == ProbeKind::inst) {
       Plan sectors = plan;
       sectors.brief = sectors.sectors = true;
       done = run_plan(r, splicer, sectors);

@@ -202,7 +202,7 @@ class Run {
     if (brief) {
       form.index_bits = s_.index_bits();
       form.short_records = p_.probe == ProbeKind::block;
-      form.whole_sectors = p_.sectors && s_.can_fill_sectors(p.samples());
+      form.whole_sectors = p_.sectors && p_.probe == ProbeKind::inst && s_.can_fill_sectors(p.samples());
       for (uint32_t b = 0; b < counts.blocks.size(); ++b) {
         p.full_blocks.push_back(counts.blocks[b].lanes == 32 * counts.blocks[b].warps || all_launched(b));
         p.executions.push_back(counts.blocks[b].warps);
@@ -214,7 +214,7 @@ class Run {
       if (b == 0 && sampled(w)) b = wire::chunk_bytes;   // it met none of this part, and has a head
       // Packed records may take more than unpacked ones where registers are few, and have counts of rounds.
       if (p_.probe == ProbeKind::inst) b *= form.whole_sectors ? 8 : 2;   // a sector for each clock
-      else if (brief) b = b / wire::chunk_bytes * (wire::sector_bytes + 4 * 32);
+      else if (brief) b = b / wire::chunk_bytes * (8 + 4 * 32);
       if (varies && b != 0) b = 2 * b + 64 * largest;
     }
     instrument::SlotPlan slots = instrument::plan_slots(bytes, largest, wraps, form,

@@ -36,7 +36,6 @@ struct Block {
   uint32_t behind_call = none; // it calls: where a lane goes on that returns (none: it does not, or nobody returns)
   bool returns = false;        // behind the lane's last call that it has not returned from
   std::vector<uint32_t> chain; // short records: blocks that followed this one in every counted execution; their clocks are in its record
-  uint32_t chain_step = 4;     // bytes from one of them to the next
   bool implied = false;        // short records: none, since every lane that was in it is seen before and behind it, and no other
                                // way leads from there to here. Decoders put its executions behind that of the block
                                // with the record before it, as late as the warp's next clock allows
@@ -168,14 +167,14 @@ struct SlotLayout {
   uint64_t slots = 0;          // stride mode: slot of warp w at slots + w * slot_bytes
   uint32_t slot_bytes = 0;     // stride mode: size of a slot; a power of two where slots wrap
   uint32_t lead_bytes = 0;     // where the first record stands: behind the SlotHead; in wrapping slots at least the
-                               // largest record. In whole sectors the splicer puts it into the head's sector where one store writes both
+                               // largest record
   bool wraps = false;          // see record.h
   uint32_t index_bits = 0;     // short and packed records: bits of the block number in their first word; 0: word0
   bool short_records = false;  // `block`: see record.h
   bool headless = false;       // plain slots without a SlotHead: nobody asks where and when the warp started
   bool short_pairs = false;    // pair records of two words (filled by the splicer)
   bool entry_in_head = false;  // short block records: block 0 has none (filled by the splicer)
-  bool whole_sectors = false;  // plain slots: see record.h
+  bool whole_sectors = false;  // `inst` in plain slots: see record.h
   uint32_t warps = 0, warps_per_cta = 0;
   uint32_t last_lanes = 32;          // threads of the last warp of each CTA (filled by the splicer)
   uint32_t one_in = 1, seed = 0;     // cta sampling

@@ -71,10 +71,10 @@
 //                        from one to the next. The head is word0; under SlotLayout::index_bits = n > 0 it is block + 1 or
 //                        clock << n | block + 1. Words that hold nothing are unspecified
 //
-// In whole sectors (SlotLayout::whole_sectors, `block` and `inst` in plain slots): slots, and records, begin at multiples of 32 bytes, and one
-// store fills the sectors that it writes to, by words that it writes several times: one word eight times, two of 64 bits four times, four of
-// lane groups twice each, one behind the other. Block::chain_step and ClockPlace::byte say where the first of each is. Heads of slots are
-// written in the same way. Records of blocks that are not full leave the rest of their sectors unwritten, as lanes may be missing.
+// In whole sectors (SlotLayout::whole_sectors, `inst` in plain slots): slots, and records, begin at multiples of 32 bytes, and one store fills
+// the sectors that it writes to, by words that it writes several times: one word eight times, two that are stored together four times, four
+// twice, and four of lane groups twice each, side by side. ClockPlace::byte says where the first of each clock is. The head of a slot is
+// written four times. Records of blocks that are not full leave the rest of their sectors unwritten, as lanes may be missing.
 #pragma once
 
 #include <cstdint>

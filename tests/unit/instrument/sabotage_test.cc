@@ -385,16 +385,15 @@ TEST(SabotageArchitectures, UseAClockBeforeItArrived) {
 }
 
 // Records in whole sectors of a kernel all of whose blocks are full.
-Case sector_case(ProbeKind probe) {
+Case sector_case() {
   const Kernel kernel = fixture_kernel("saxpy");
   const auto splicer = Splicer::create(kernel.cubin, kernel.name, small_shape());
   EXPECT_TRUE(splicer && splicer->can_fill_sectors(false));
   wire::SlotLayout layout = some_layout(small_shape(), false, false);
   layout.index_bits = splicer->index_bits();
-  layout.short_records = probe == ProbeKind::block;
   layout.whole_sectors = true;
   layout.lead_bytes = wire::sector_bytes;
-  Plan plan = plan_of(probe);
+  Plan plan = plan_of(ProbeKind::inst);
   plan.full_blocks.assign(splicer->blocks().size(), true);
   auto spliced = splicer->splice(plan, layout);
   EXPECT_TRUE(spliced) << spliced.error().to_string();
@@ -404,32 +403,34 @@ Case sector_case(ProbeKind probe) {
 TEST(SabotageSectors, WriteOneInPart) {
   constexpr uint16_t stg_uniform = 0x1986;
   constexpr BitRange lanes = bits(31, 24), mask = bits(63, 32);
-  for (const ProbeKind probe : {ProbeKind::block, ProbeKind::inst}) {
-    const Case c = sector_case(probe);
-    ASSERT_TRUE(c.verify().empty());
-    ASSERT_TRUE(c.claims.sector_word);
-    size_t stores = 0, places = 0, makers = 0;
-    for (uint32_t k = 0; k < word_count(c); ++k) {
-      const sass::RawInst w = word_at(c, c.spliced.cubin, k);
-      const sass::Effects fx = effects_at(c, k);
-      if (k >= c.claims.prologue_words && !inserted(c, k)) continue;
-      if (sass::opcode13(w) == stg_uniform) {
-        ++stores;
-        EXPECT_TRUE(broken(c, k, [&](sass::RawInst& x) { set_bits(x, lanes, 255); }).contains("sector-filled")) << "word " << k;
-      } else if (fx.mnemonic == "LOP3" && fx.def.gpr.test(*c.claims.sector_word)) {
-        ++makers;
-        EXPECT_TRUE(broken(c, k, [&](sass::RawInst& x) { set_bits(x, mask, 24); }).contains("sector-filled")) << "word " << k;
-      } else if (fx.mnemonic == "LOP3" && fx.use.gpr.test(*c.claims.sector_word)) {
-        ++places;
-        EXPECT_TRUE(broken(c, k, [&](sass::RawInst& x) { set_bits(x, mask, 8); }).contains("sector-filled")) << "word " << k;
-      } else if (fx.mnemonic == "CS2R" && fx.def.gpr.count() == 1) {
-        EXPECT_TRUE(broken(c, k, [&](sass::RawInst& x) { set_bits(x, bits(23, 16), *c.claims.sector_word); }).contains("sector-filled")) << "word " << k;
-      }
+  const Case c = sector_case();
+  ASSERT_TRUE(c.verify().empty());
+  ASSERT_TRUE(c.claims.sector_word);
+  size_t stores = 0, places = 0, makers = 0, clocks = 0;
+  for (uint32_t k = 0; k < word_count(c); ++k) {
+    const sass::RawInst w = word_at(c, c.spliced.cubin, k);
+    const sass::Effects fx = effects_at(c, k);
+    const auto seen = [&](auto change) { return broken(c, k, change).contains("sector-filled"); };
+    if (k >= c.claims.prologue_words && !inserted(c, k)) continue;
+    if (sass::opcode13(w) == stg_uniform) {
+      ++stores;
+      EXPECT_TRUE(seen([&](sass::RawInst& x) { set_bits(x, lanes, 255); })) << "word " << k;
+    } else if (fx.mnemonic == "LOP3" && fx.def.gpr.test(*c.claims.sector_word)) {
+      ++makers;
+      EXPECT_TRUE(seen([&](sass::RawInst& x) { set_bits(x, mask, 24); })) << "word " << k;
+      EXPECT_TRUE(seen([&](sass::RawInst& x) { x = enc::nop(); })) << "word " << k;
+    } else if (fx.mnemonic == "LOP3" && fx.use.gpr.test(*c.claims.sector_word)) {
+      ++places;
+      EXPECT_TRUE(seen([&](sass::RawInst& x) { set_bits(x, mask, 8); })) << "word " << k;
+    } else if (fx.mnemonic == "CS2R" && fx.def.gpr.count() == 1) {
+      ++clocks;
+      EXPECT_TRUE(seen([&](sass::RawInst& x) { set_bits(x, bits(23, 16), *c.claims.sector_word); })) << "word " << k;
     }
-    EXPECT_EQ(makers, 1u);
-    EXPECT_GE(stores, 1u);
-    EXPECT_GE(places, probe == ProbeKind::inst ? 1u : 0u);
   }
+  EXPECT_EQ(makers, 1u);
+  EXPECT_GE(stores, 2u);
+  EXPECT_GE(places, 1u);
+  EXPECT_GE(clocks, 4u);
 }
 
 // The kernel with another instruction at 0x20, on which nothing depends here.

@@ -154,7 +154,6 @@ TEST_P(Spliced, InstTraceIsTheWitness) {
 }
 TEST_P(Spliced, TracesInWholeSectorsAreTheWitness) {
   if (!splicer->can_fill_sectors(false)) return;
-  trace(ProbeKind::block, trace::TraceKind::block, Records::sectors);
   for (const uint32_t gap : {0u, instrument::usual_clock_gap}) {
     clock_gap = gap;
     trace(ProbeKind::inst, trace::TraceKind::inst, Records::sectors);

@@ -86,7 +86,7 @@ class SplicedLaunch : public testing::Test {
     return !any;
   }
   // Room for packed records, which may take more than unpacked ones where registers are few, and have counts of rounds.
-  static constexpr uint32_t largest_packed_record = 32 + 4 * 32;   // of what takes a chunk unpacked
+  static constexpr uint32_t largest_packed_record = 8 + 4 * 32;   // of what takes a chunk unpacked
   std::vector<uint32_t> stored(ProbeKind probe) const {
     std::vector<uint32_t> bytes = bytes_of(probe);
     for (uint32_t& b : bytes) b = b / wire::chunk_bytes * largest_packed_record;

@@ -252,37 +252,35 @@ TEST(PlainSlots, UnsampledCtasAreLeftAlone) {
   for (uint32_t w = 0; w < 64; ++w) EXPECT_EQ(h[w].start_clock != 0, wire::cta_is_sampled(w, 4, 0)) << w;
 }
 
-// Short records in whole sectors: the head's has the first of them, whose clocks stand side by side; those of lane groups stand apart.
-TEST(PlainSlots, ChainsInWholeSectors) {
-  PlainBuffer b(1, 96);
-  b.make_short(1);
+// Packed inst records in whole sectors: the head four times, words of lane groups twice each, a single one eight times.
+TEST(PlainSlots, WholeSectors) {
+  PlainBuffer b(1, 128);
+  b.make_inst();
+  b.map.layout.index_bits = 4;
   b.map.layout.whole_sectors = true;
-  b.map.blocks.resize(3);
-  b.map.layout.index_bits = 2;
-  for (wire::Block& block : b.map.blocks) block.full = true, block.successors = {0, 1, 2}, block.instructions = 1;
-  b.map.blocks[0].record_bytes = 24;
-  b.map.blocks[0].chain = {1};
-  b.map.blocks[1].record_bytes = 0;
-  b.map.blocks[2].record_bytes = 32;
-  b.head(0, 0, 0, 1, 5);
-  b.put(0, 8, 10u << 2 | 1);
-  b.put(0, 12, 20u);
-  for (uint32_t k = 0; k < 8; ++k) b.put(0, 32 + 4 * k, 30u << 2 | 3);
-  auto d = b.decoded(TraceKind::block);
+  b.map.layout.lead_bytes = wire::sector_bytes;
+  constexpr uint8_t in_head = wire::ClockPlace::in_head;
+  b.map.blocks[0].full = b.map.blocks[1].full = true;
+  b.map.blocks[0].clock_at = {{0, in_head}, {8, 4}, {16, 4}};
+  b.map.blocks[1].clock_at = {{0, in_head}, {4, wire::ClockPlace::implied}, {0, wire::ClockPlace::implied}, {0, wire::ClockPlace::implied}, {0, wire::ClockPlace::implied}};
+  for (uint32_t k = 0; k < 4; ++k) b.put(0, 8 * k, wire::SlotHead{5, 1});
+  for (uint32_t k = 0; k < 2; ++k) {
+    b.put(0, 32 + 4 * k, 100u << 4 | 1);
+    b.put(0, 40 + 4 * k, 110u);
+    b.put(0, 48 + 4 * k, 130u);
+    b.put(0, 56 + 4 * k, 0xdeadbeefu);   // of a lane group that has no word
+  }
+  for (uint32_t k = 0; k < 8; ++k) b.put(0, 64 + 4 * k, 200u << 4 | 2);
+  const auto d = b.decoded(TraceKind::inst);
   ASSERT_EQ(d.warps.size(), 1u);
-  EXPECT_EQ(d.warps[0].index, (std::vector<uint32_t>{0, 1, 2}));
-  ASSERT_EQ(d.warps[0].clock.size(), 3u);
+  EXPECT_EQ(d.warps[0].index, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(d.warps[0].mask, (std::vector<uint32_t>{~0u, ~0u}));
+  ASSERT_EQ(d.warps[0].clock.size(), 8u);
   EXPECT_EQ(d.warps[0].clock[1] - d.warps[0].clock[0], 10u);
-  EXPECT_EQ(d.warps[0].clock[2] - d.warps[0].clock[0], 20u);
+  EXPECT_EQ(d.warps[0].clock[2] - d.warps[0].clock[0], 30u);
+  EXPECT_EQ(d.warps[0].clock[3] - d.warps[0].clock[0], 100u);
   EXPECT_EQ(d.summary.losses.count(LossSeverity::lost), 0u);
-  EXPECT_EQ(b.view().stored_bytes, 64u);
-
-  b.map.blocks[2].chain = {1};
-  b.map.blocks[2].chain_step = 8;
-  b.put(0, 40, 44u);
-  d = b.decoded(TraceKind::block);
-  EXPECT_EQ(d.warps[0].index, (std::vector<uint32_t>{0, 1, 2, 1}));
-  EXPECT_EQ(d.warps[0].clock[3] - d.warps[0].clock[0], 34u);
+  EXPECT_EQ(b.view().stored_bytes, 96u);
 }
 
 TEST(PlainSlots, WrappingSlotsAreNotForThis) {

@@ -233,6 +233,9 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
       if (const auto* trace = dynamic_cast<const TraceRun*>(run->get()); trace != nullptr && probe == ProbeKind::inst)
         config.events = sample.sites_one_in == 1 ? trace->aggregate->warp_instructions() : executions_of_sites(splicer, *trace->aggregate);
       if (const auto* trace = dynamic_cast<const TraceRun*>(run->get())) warn_of_clocks(splicer, *trace, *counts, config.probe);
+      if (config.space->whole_sectors && !sample.whole_sectors)
+        warn(fmt::format("{} {}: records fill sectors of 32 bytes, as they and the launch's memory do not fit into the L2 "
+                         "(--sample=sectors:part writes them shorter)", config.probe, config.sample));
       if (const auto* mem = dynamic_cast<const MemRun*>(run->get())) config.not_covered = mem->not_covered;
       for (const std::string& note : (*run)->spliced.report.notes) warn(note);
       if (!options_.keep_code.empty())

@@ -35,8 +35,8 @@ Status makes_sense(ProbeKind probe, const Sample& sample) {
   if (sample.clocks && probe != ProbeKind::inst)
     return with_hint(unsupported("{} has no clock at every instruction, so there are none to leave out or to ask for", instrument::probe_info(probe).name),
                      "clocks:all and clocks:N are for inst");
-  if (sample.whole_sectors && probe != ProbeKind::inst && probe != ProbeKind::block)
-    return with_hint(unsupported("records of {} have one form in memory", instrument::probe_info(probe).name), "sectors:whole and sectors:part are for block and inst");
+  if (sample.whole_sectors && probe != ProbeKind::inst)
+    return with_hint(unsupported("records of {} are never written in whole sectors", instrument::probe_info(probe).name), "sectors:whole and sectors:part are for inst");
   if (sample.nth == 1 || instrument::probe_info(probe).points) return {};
   const char* why = probe == ProbeKind::count  ? "its sums are of all executions"
                     : probe == ProbeKind::pair ? "it has one instruction in each replay"

@@ -2,15 +2,16 @@
 
 namespace xtrace::cli {
 
-bool whole_sectors_pay(const Footprint& f) { return f.l2_bytes != 0 && f.memory_bytes + f.record_bytes > f.l2_bytes; }
+bool whole_sectors_pay(const Footprint& f) {
+  constexpr uint64_t few = 8;   // of the L2 one part in so many
+  return f.memory_bytes + f.record_bytes > f.l2_bytes && f.record_bytes > f.l2_bytes / few;
+}
 
 namespace {
 
 // Why they can not; nothing where they can.
-Status possible(const LaunchContext& c, const instrument::Plan& plan, const instrument::RecordForm& form, const Counts& counts) {
+Status possible(const LaunchContext& c, const instrument::Plan& plan, const Counts& counts) {
   if (!counts.stable) return unsupported("the launch takes another path in each replay, and such records are whole chunks");
-  if (plan.probe == instrument::ProbeKind::block && !form.short_records)
-    return unsupported("the launch may outlast the clocks of short records, and others are whole chunks");
   if (!c.splicer.can_fill_sectors(plan.samples()))
     return unsupported("a sector is filled by all 32 lanes of a warp, and by a register above the kernel's own: the CTA's last warp has fewer lanes, "
                        "or there is no such register at the same occupancy");
@@ -21,7 +22,7 @@ Status possible(const LaunchContext& c, const instrument::Plan& plan, const inst
 
 Result<bool> in_whole_sectors(const LaunchContext& c, const Drawn& drawn, const instrument::Plan& plan, instrument::RecordForm form,
                               const Counts& counts) {
-  const Status can = possible(c, plan, form, counts);
+  const Status can = possible(c, plan, counts);
   if (drawn.whole_sectors) {
     if (*drawn.whole_sectors && !can) return with_hint(tl::make_unexpected(can.error()), "records of any kernel can be written without sectors:whole");
     return *drawn.whole_sectors;

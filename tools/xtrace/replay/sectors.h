@@ -1,4 +1,4 @@
-// Whether records fill sectors (trace/wire/record.h): they take up to eight times the bytes, and memory takes them as they are.
+// Whether records of `inst` fill sectors (trace/wire/record.h): they take twice the bytes and more, and memory takes them as they are.
 #pragma once
 
 #include "tools/xtrace/replay/counting.h"
@@ -9,12 +9,13 @@ namespace xtrace::cli {
 struct Footprint {
   uint64_t memory_bytes = 0;   // that the launch can reach
   uint64_t record_bytes = 0;   // in whole sectors
-  uint64_t l2_bytes = 0;       // 0: not known
+  uint64_t l2_bytes = 0;
 };
-// The rule. What does not fit into the L2 leaves it before the next launch comes, and a sector that was written in part is read first.
+// The rule. What does not fit into the L2 leaves it, and a sector that was written in part is read first. Records that are few against the L2
+// stay there for long enough to be filled by their neighbours. [measured H200, docs/performance.md "Sectors written in part"]
 bool whole_sectors_pay(const Footprint& footprint);
 
-// Of `block` and `inst`: as the rule says, or as was asked for (Drawn::whole_sectors), which is refused where it can not be.
+// As the rule says, or as was asked for (Drawn::whole_sectors), which is refused where it can not be.
 Result<bool> in_whole_sectors(const LaunchContext& c, const Drawn& drawn, const instrument::Plan& plan, instrument::RecordForm form,
                               const Counts& counts);
 

@@ -245,7 +245,7 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   plan.clock_gap = drawn.clock_gap;
   instrument::RecordForm form{index_bits, index_bits != 0 && probe == instrument::ProbeKind::block};
   if (!counts.left_out.unrecorded.empty()) form.spare_bytes = spare_bytes;
-  if (plan.probe == instrument::ProbeKind::block || plan.probe == instrument::ProbeKind::inst) {
+  if (probe == instrument::ProbeKind::inst) {
     XT_TRY(form.whole_sectors, in_whole_sectors(c, drawn, plan, form, counts));
   }
   for (const bool entry_in_head : {true, false}) {
