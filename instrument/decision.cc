@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "instrument/cta_part.h"
 #include "instrument/sass/encode.h"
 
 namespace xtrace::instrument {
@@ -58,11 +59,13 @@ class Builder {
   }
 
  private:
-  // wire::cta_is_sampled: the sum of factor * number over the axes, and the seed, modulo 2^32, lies below this.
-  uint32_t threshold() const { return static_cast<uint32_t>(0x100000000ull / plan_.one_in); }
+  // wire::cta_is_sampled: the sum of factor * number over the axes, and of what the part begins with, modulo 2^32, lies below this.
+  uint32_t threshold() const { return class_limit(plan_); }
   uint32_t factor(unsigned axis) const {
     return wire::sample_multiplier * (axis > 0 ? shape_.grid.x : 1) * (axis > 1 ? shape_.grid.y : 1);
   }
+  // For one part of several alike it must be there: the others differ in it.
+  bool begins_with_constant() const { return plan_.rotates || class_start(plan_) != 0; }
   unsigned axes() const { return shape_.grid.z > 1 ? 3 : shape_.grid.y > 1 ? 2 : 1; }
 
   sass::Control control(InstIndex i) const { return sass::get_control(code_.insts[i].raw); }
@@ -159,7 +162,7 @@ class Builder {
         put(entry, enc::s2r(*helps[k], static_cast<uint8_t>(enc::sr_ctaid_x + terms[k].axis)), {.stall = 1, .write_barrier = terms[k].scoreboard});
     for (size_t k = 0; k < terms.size(); ++k)
       if (terms[k].uniform) put(entry, enc::mov_imm(*helps[k], factor(terms[k].axis)));
-    if (plan_.seed != 0) put(entry, enc::mov_imm(*sum, plan_.seed));
+    if (begins_with_constant()) put(entry, enc::mov_imm(*sum, class_start(plan_)));
     unsigned passed = 1;   // from the last of them, a load or a MOV, to the first term
     for (InstIndex i = 0; i < placed[0].at; ++i) passed += control(i).stall;
     const unsigned needed = entry.empty() ? 0 : std::max(scoreboard_visible, vector_to_vector);
@@ -171,7 +174,7 @@ class Builder {
       return seq;
     };
     for (size_t k = 0; k < terms.size(); ++k) {
-      const Gpr added = k == 0 && plan_.seed == 0 ? enc::RZ : *sum;
+      const Gpr added = k == 0 && !begins_with_constant() ? enc::RZ : *sum;
       put(at(k),
           terms[k].uniform ? enc::imad_ur(*sum, *helps[k], *terms[k].uniform, added) : enc::imad_imm(*sum, *helps[k], factor(terms[k].axis), added),
           {.stall = 1, .wait_mask = static_cast<uint8_t>(1u << terms[k].scoreboard)});
@@ -219,7 +222,7 @@ class Builder {
       keep(seq, s.sms, tid[1], cta[1], all);
     }
     if (plan_.one_in > 1) {
-      put(seq, enc::mov_imm(sum, plan_.seed), waits);
+      put(seq, enc::mov_imm(sum, class_start(plan_)), waits);
       put(seq, enc::imad_imm(sum, cta[0], wire::sample_multiplier, sum), waits);
       put(seq, enc::isetp_imm(guard, enc::Compare::ge, false, sum, threshold()), {.stall = predicate_to_guard});
       put(seq, enc::with_guard(enc::mov_imm(all, 0), guard), waits);

@@ -255,6 +255,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   out.map.layout.last_lanes = static_cast<uint32_t>((shape.block.count() - 1) % 32 + 1);
   out.map.layout.one_in = plan.one_in;
   out.map.layout.seed = plan.seed;
+  out.map.layout.cta_part = plan.cta_part;
   out.map.layout.select = plan.select;
   if (plan.probe == ProbeKind::none) {
     out.cubin = cubin;

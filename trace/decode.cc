@@ -157,6 +157,7 @@ Result<DecodeSummary> decode(const wire::AddressMap& map, TraceKind kind, ByteVi
     trace.warp = warp;
     trace.cta = cta;
     trace.warp_in_cta = warp % layout.warps_per_cta;
+    trace.cta_part = layout.cta_part;
     if (!slot.writes) {
       trace.marks.push_back({Loss::never_started, 0, 0});
       trace.gaps.push_back(0);

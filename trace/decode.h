@@ -46,6 +46,16 @@ struct DecodeSummary {
   uint64_t bytes_written = 0, bytes_kept = 0,
            bytes_dropped = 0;  // of warps that exited: written = kept + dropped
   LossCounts losses;
+  void add(const DecodeSummary& more) {   // of another replay
+    sampled_warps += more.sampled_warps;
+    unsampled_warps += more.unsampled_warps;
+    records += more.records;
+    clocks += more.clocks;
+    bytes_written += more.bytes_written;
+    bytes_kept += more.bytes_kept;
+    bytes_dropped += more.bytes_dropped;
+    losses.merge(more.losses);
+  }
 };
 
 // Called once for each sampled warp, in warp order, records or not. The trace is reused after the call.

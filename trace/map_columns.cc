@@ -104,7 +104,7 @@ void encode_map(std::string& out, const wire::AddressMap& map) {
   const wire::SlotLayout& l = map.layout;
   for (uint64_t v : {l.headers, l.table, l.counters, l.slots, uint64_t{l.slot_bytes}, uint64_t{l.lead_bytes},
                      uint64_t{l.wraps}, uint64_t{l.warps}, uint64_t{l.warps_per_cta}, uint64_t{l.one_in},
-                     uint64_t{l.seed}})
+                     uint64_t{l.seed}, uint64_t{l.cta_part}, uint64_t{l.all_parts}})
     put_varint(out, v);
   put_varint(out, l.memory_highs.pieces().size());
   for (const auto& piece : l.memory_highs.pieces()) {
@@ -174,7 +174,8 @@ void decode_map(VarintReader& in, wire::AddressMap& map) {
   l.slot_bytes = in.varint32();
   l.lead_bytes = in.varint32();
   l.wraps = in.varint() != 0;
-  for (uint32_t* v : {&l.warps, &l.warps_per_cta, &l.one_in, &l.seed}) *v = in.varint32();
+  for (uint32_t* v : {&l.warps, &l.warps_per_cta, &l.one_in, &l.seed, &l.cta_part}) *v = in.varint32();
+  l.all_parts = in.varint() != 0;
   std::vector<wire::HighWords::Piece> highs(in.count(2));
   for (auto& piece : highs) piece = {in.varint32(), in.varint32()};
   l.memory_highs = wire::HighWords::of_pieces(std::move(highs));

@@ -42,6 +42,8 @@ class MemAnalysis : public MemVisitor {
   // `memory`: all that the launch can reach, disjoint, in order of address.
   MemAnalysis(const wire::AddressMap& map, std::vector<MemoryRange> memory);
   MemAnalysis(const wire::AddressMap&& map, std::vector<MemoryRange> memory) = delete;   // it must outlive this
+  // From now on: another module's variables lie elsewhere.
+  void set_memory(std::vector<MemoryRange> memory) { memory_ = std::move(memory), last_ = 0; }
   Status block(uint32_t block, uint32_t active) override;
   Status access(uint32_t index, uint32_t mask, const LaneAddresses& addresses) override;
   Status warp(const MemWarp& warp) override;

@@ -38,7 +38,7 @@ void MemEncoder::access(uint32_t index, uint32_t mask, const LaneAddresses& addr
 
 uint64_t MemEncoder::finish(const MemWarp& w, std::string& out) {
   for (uint64_t v : {uint64_t{w.warp}, uint64_t{w.cta}, uint64_t{w.warp_in_cta}, uint64_t{w.sm}, uint64_t{w.hardware_slot},
-                     w.bytes_written, w.bytes_kept})
+                     uint64_t{w.cta_part}, w.bytes_written, w.bytes_kept})
     put_varint(out, v);
   put_marks(out, w.marks);
   out += events_;
@@ -53,7 +53,7 @@ uint64_t MemEncoder::finish(const MemWarp& w, std::string& out) {
 Result<uint64_t> decode_mem_warp(VarintReader& in, const wire::AddressMap& map, std::span<const AccessRange> ranges,
                                  MemVisitor& visitor) {
   MemWarp w;
-  for (uint32_t* v : {&w.warp, &w.cta, &w.warp_in_cta, &w.sm, &w.hardware_slot}) *v = in.varint32();
+  for (uint32_t* v : {&w.warp, &w.cta, &w.warp_in_cta, &w.sm, &w.hardware_slot, &w.cta_part}) *v = in.varint32();
   for (uint64_t* v : {&w.bytes_written, &w.bytes_kept}) *v = in.varint();
   take_marks(in, w.marks);
   std::vector<uint64_t> last(map.accesses.size(), 0);

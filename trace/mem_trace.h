@@ -17,6 +17,7 @@ using LaneAddresses = LaneValues;
 struct MemWarp {
   uint32_t warp = 0, cta = 0, warp_in_cta = 0;    // as in WarpTrace
   uint32_t sm = 0, hardware_slot = 0;
+  uint32_t cta_part = 0;                          // WarpTrace::cta_part
   uint64_t bytes_written = 0, bytes_kept = 0;     // of records
   std::vector<LossMark> marks;                    // `record`: number of the block execution
   bool operator==(const MemWarp&) const = default;

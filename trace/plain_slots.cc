@@ -471,7 +471,14 @@ Result<std::vector<wire::WarpHeader>> warp_starts(const wire::AddressMap& map, c
     return bad_input("slot table has {} entries, the launch {} warps", table.size(), l.warps);
   std::vector<wire::WarpHeader> headers(l.warps);
   for (uint32_t w = 0; w < l.warps; ++w) {
-    if (!l.is_sampled(w)) continue;
+    if (!l.is_sampled(w)) {
+      // A head all the same: decode() knows by the bytes that the warp should have left none.
+      const SlotPlace place = place_of_slot(l, table, w);
+      if (l.headless || place.address == 0) continue;
+      XT_TRY(const ByteView slot, read(place.address, sizeof(wire::SlotHead)));
+      if (slot.size() >= sizeof(uint64_t) && value_at<uint64_t>(slot, 0) != 0) headers[w].bytes = chunk_bytes;
+      continue;
+    }
     XT_TRY(const ByteView slot, slot_of(map, read, table, w));
     if (l.headless) {
       // The first record's clock is as good a start as any. All warps are taken to have started.

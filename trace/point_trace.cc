@@ -114,6 +114,7 @@ Result<DecodeSummary> decode_wrapping(const wire::AddressMap& map, std::span<con
     w.cta = warp / l.warps_per_cta;
     w.warp_in_cta = warp % l.warps_per_cta;
     w.part = part;
+    w.cta_part = l.cta_part;
     const wire::WarpHeader& h = headers[warp];
     if (!l.is_sampled(warp) || (l.by_sm() && h.start_clock == 0)) {
       ++summary.unsampled_warps;
@@ -243,7 +244,7 @@ void PointEncoder::event(const PointEvent& e) {
 
 uint64_t PointEncoder::end(const PointWarp& w, std::string& out) {
   for (uint64_t v : {uint64_t{w.warp}, uint64_t{w.cta}, uint64_t{w.warp_in_cta}, uint64_t{w.sm}, uint64_t{w.hardware_slot},
-                     uint64_t{w.part}, w.start_clock, w.start_time, w.bytes_written, w.bytes_kept})
+                     uint64_t{w.part}, uint64_t{w.cta_part}, w.start_clock, w.start_time, w.bytes_written, w.bytes_kept})
     put_varint(out, v);
   put_marks(out, w.marks);
   out += events_;
@@ -253,7 +254,7 @@ uint64_t PointEncoder::end(const PointWarp& w, std::string& out) {
 
 Result<uint64_t> decode_point_warp(VarintReader& in, const wire::AddressMap& map, PointVisitor& visitor) {
   PointWarp w;
-  for (uint32_t* v : {&w.warp, &w.cta, &w.warp_in_cta, &w.sm, &w.hardware_slot, &w.part}) *v = in.varint32();
+  for (uint32_t* v : {&w.warp, &w.cta, &w.warp_in_cta, &w.sm, &w.hardware_slot, &w.part, &w.cta_part}) *v = in.varint32();
   for (uint64_t* v : {&w.start_clock, &w.start_time, &w.bytes_written, &w.bytes_kept}) *v = in.varint();
   take_marks(in, w.marks);
   if (!in.ok()) return uint64_t{0};

@@ -30,10 +30,10 @@ Result<DecodeSummary> walk_slots(const wire::AddressMap& map, const DeviceReader
     w.warp = warp;
     w.cta = warp / l.warps_per_cta;
     w.warp_in_cta = warp % l.warps_per_cta;
+    w.cta_part = l.cta_part;
     const auto [address, size] = place_of_slot(l, table, warp);
     if (!l.is_sampled(warp)) {
       ++summary.unsampled_warps;
-      if (l.table != 0) continue;   // they share an empty slot
       XT_TRY(const ByteView head, read(address, sizeof(wire::SlotHead)));
       if (first_words(head) != 0) summary.losses.add(Loss::unsampled_records, warp, 0, 0);
       continue;

@@ -57,7 +57,7 @@ std::string encode_meta(const TraceMeta& meta) {
 
 void encode_warp(std::string& out, const WarpTrace& t) {
   for (uint64_t v : {uint64_t{t.warp}, uint64_t{t.cta}, uint64_t{t.warp_in_cta}, uint64_t{t.sm},
-                     uint64_t{t.hardware_slot}, t.start_clock, t.start_time, uint64_t{t.exited}, t.exit_clock,
+                     uint64_t{t.hardware_slot}, uint64_t{t.cta_part}, t.start_clock, t.start_time, uint64_t{t.exited}, t.exit_clock,
                      t.bytes_written, t.bytes_kept, t.bytes_dropped})
     put_varint(out, v);
   put_varint(out, t.gaps.size());
@@ -94,7 +94,7 @@ uint32_t clocks_of(const TraceMeta& meta, wire::RecordKind kind, uint32_t index)
 
 void decode_warp(VarintReader& in, const TraceMeta& meta, WarpTrace& t) {
   t.clear();
-  for (uint32_t* v : {&t.warp, &t.cta, &t.warp_in_cta, &t.sm, &t.hardware_slot}) *v = in.varint32();
+  for (uint32_t* v : {&t.warp, &t.cta, &t.warp_in_cta, &t.sm, &t.hardware_slot, &t.cta_part}) *v = in.varint32();
   t.start_clock = in.varint();
   t.start_time = in.varint();
   t.exited = in.varint() != 0;

@@ -22,7 +22,7 @@
 
 namespace xtrace::trace {
 
-constexpr uint32_t trace_file_version = 5;
+constexpr uint32_t trace_file_version = 6;
 
 // Which launch, and what was run.
 struct TraceIdentity {

@@ -25,7 +25,7 @@ Result<TraceKind> parse_trace_kind(std::string_view name) {
 }
 
 void WarpTrace::clear() {
-  warp = cta = warp_in_cta = sm = hardware_slot = 0;
+  warp = cta = warp_in_cta = sm = hardware_slot = cta_part = 0;
   start_clock = start_time = exit_clock = 0;
   exited = false;
   kind.clear();

@@ -33,6 +33,7 @@ struct WarpTrace {
   uint32_t warp_in_cta = 0;
   uint32_t sm = 0;             // SR_VIRTUALSMID
   uint32_t hardware_slot = 0;  // SR_VIRTID
+  uint32_t cta_part = 0;       // of rotated CTAs (SlotLayout::all_parts): the replay in which it was seen
   uint64_t start_clock = 0;    // SM cycles
   uint64_t start_time = 0;     // GLOBALTIMER, ns
   bool exited = false;

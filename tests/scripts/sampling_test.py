@@ -43,6 +43,18 @@ def main():
         files = [a["path"] for a in merged["artefacts"] if a["kind"] == "trace"]
         expect(f"{kernel}: a trace of each part", 2 <= len(set(files)) <= 8, files)
 
+    # Classes of CTAs, rotated and merged: tables of the dense replay, and records that add up, whatever the grid divides into.
+    for bundle, kernel, n in (("kernels13-small.xtr", "transpose_tiled", 4), ("kernels13-small.xtr", "sgemm", 16), ("hard_cases-small.xtr", "grid_3d", 3),
+                              ("hard_cases-small.xtr", "cluster_shared", 64)):
+        found = replay(xtrace, bundle, kernel, "--probes=count,block,inst,mem,branch", "--sample=all", f"--sample=cta:1/{n}", "--rotate")
+        for probe in ("count", "block", "inst", "mem", "branch"):
+            dense, merged = found[probe, "all"], found[probe, f"cta:1/{n}"]
+            expect(f"{kernel}: {probe} of rotated CTAs", (dense["refused"] is None) == (merged["refused"] is None) and
+                   dense.get("records") == merged.get("records") and dense.get("table") == merged.get("table") and
+                   merged.get("verdict") in ("trusted", None), (dense, merged))
+        traces = [a["path"] for a in found["block", f"cta:1/{n}"]["artefacts"]]
+        expect(f"{kernel}: one trace, no timeline", len(traces) == 1 and traces[0].endswith(f"-block-cta1in{n}.xtrace"), traces)
+
     # Four sparse parts of block and inst: every execution of the part's blocks, or of those with a site of it; each part's path is the
     # counted one.
     for kernel in ("transpose_tiled", "reduce_sum"):

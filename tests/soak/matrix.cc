@@ -123,9 +123,11 @@ class Matrix {
         continue;
       }
       if (!cell(r, splicer, plan, "all")) return false;
-      plan.one_in = 4;
+      plan.one_in = 4;   // the class of the second CTA, if there is one
+      plan.cta_part = wire::part_of_cta(r.warps() > splicer.warps_per_cta() ? 1 : 0, plan.one_in, plan.seed);
       if (!cell(r, splicer, plan, "cta:1/4")) return false;
       plan.one_in = 1;
+      plan.cta_part = 0;
       if (!dense_ && !sparse(r, splicer, plan)) return false;
     }
     return true;

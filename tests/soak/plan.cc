@@ -1,5 +1,6 @@
 #include "tests/soak/plan.h"
 
+#include "instrument/cta_part.h"
 #include "instrument/slot_plan.h"
 #include "tests/unit/interp/device_records.h"
 #include "trace/plain_slots.h"
@@ -89,6 +90,7 @@ class Run {
     wire::SlotLayout l;
     l.one_in = p_.one_in;
     l.seed = p_.seed;
+    l.cta_part = p_.cta_part;
     l.select = p_.select;
     l.warps_per_cta = s_.warps_per_cta();
     return l.is_sampled(warp);
@@ -98,9 +100,15 @@ class Run {
     p.probe = probe;
     p.one_in = p_.one_in;
     p.seed = p_.seed;
+    p.rotates = p_.cta_part != 0;
     p.select = p_.select;
     p.unrecorded = left_out_;
     return p;
+  }
+  Result<instrument::Spliced> splice(const instrument::Plan& plan, const wire::SlotLayout& layout) const {
+    auto spliced = s_.splice(plan, layout);
+    if (!spliced || p_.cta_part == 0) return spliced;
+    return instrument::for_cta_part(*spliced, r_.mangled(), p_.cta_part);
   }
   bool leaves_out(uint32_t block) const { return !left_out_.empty() && left_out_[block]; }
 
@@ -138,7 +146,7 @@ class Run {
     instrument::Plan p = plan(ProbeKind::count);
     p.select.sms.clear();
     if (points_probe_) p.counted = p_.probe;
-    const auto spliced = s_.splice(p, counters.layout);
+    const auto spliced = splice(p, counters.layout);
     Counts counts;
     Status done = spliced ? Status{} : tl::make_unexpected(spliced.error());
     for (int replay = 0; done && replay < (r_.on_hardware() ? 2 : 1); ++replay) done = count_once(spliced->cubin, buffer, counters, counts);
@@ -221,7 +229,7 @@ class Run {
                                                         p_.table ? 0 : r_.on_hardware() ? equal_slots_on_gpu : equal_slots);
     XT_TRY(buffer_, interp_test::place_records(backend_, slots));
     end_ = buffer_.value + slots.total_bytes;
-    XT_TRY(const instrument::Spliced spliced, s_.splice(p, slots.layout));
+    XT_TRY(const instrument::Spliced spliced, splice(p, slots.layout));
     if (Status done = r_.replay(spliced.cubin); !done) return tl::make_unexpected(std::move(done).error().in("in the traced replay"));
     Found found(r_.warps(), points_probe_ ? points_.size() : p_.probe == ProbeKind::pair ? 1 : s_.blocks().size());
     XT_TRY(const trace::DecodeSummary summary, decode(spliced, slots, wraps, varies ? std::vector<uint32_t>() : counts.bytes, found));
@@ -361,7 +369,7 @@ class Run {
 }  // namespace
 
 std::string Plan::text() const {
-  std::string s = fmt::format("{} {} cta:1/{}@{} site:1/{}+{} nth:{}", kernel, instrument::probe_info(probe).name, one_in, seed, sites.one_in,
+  std::string s = fmt::format("{} {} cta:1/{}@{}+{} site:1/{}+{} nth:{}", kernel, instrument::probe_info(probe).name, one_in, seed, cta_part, sites.one_in,
                               sites.part, sites.nth);
   for (const auto& [name, ranges] : {std::pair{"cta", &select.ctas}, {"warp", &select.warps}, {"sm", &select.sms}})
     for (const auto& r : *ranges) s += fmt::format(" {}:{}-{}", name, r.first, r.last);

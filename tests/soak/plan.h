@@ -10,6 +10,7 @@ struct Plan {
   std::string kernel;
   instrument::ProbeKind probe = instrument::ProbeKind::block;
   uint32_t one_in = 1, seed = 0;       // CTAs
+  uint32_t cta_part = 0;               // not 0: of code spliced for class 0, turned into that of this one
   wire::Selection select;
   instrument::Sites sites;
   bool sites_are_counted = false;      // another part of them was, on the interpreter

@@ -40,6 +40,7 @@ class Recording {
   Recording& operator=(const Recording&) = delete;
 
   const instrument::Splicer& splicer() const { return *splicer_; }
+  const std::string& mangled() const { return launch_.record.kernel; }
   replay::Backend& backend() const { return machine_.backend(); }
   bool on_hardware() const { return machine_.gpu != nullptr; }
   uint32_t warps() const { return warps_; }

@@ -115,7 +115,7 @@ def configuration(config):
 
 
 def rotated(rotation, parts):
-    """One row of all parts of sparse sites (--rotate): what the median part costs, and each. `parts`: their configurations, or the
+    """One row of all parts of sparse sites or of CTAs (--rotate): what the median part costs, and each. `parts`: their configurations, or the
     one that merges them."""
     tried = [config for config in parts if not config["refused"]]
     order = ["not trusted", "inconclusive", "trusted"]
@@ -171,7 +171,7 @@ def replay(arguments, bundle, sms, out, pair_sites):
     command = [arguments.build / "bin" / "xtrace", "replay", bundle, f"--probes={arguments.probes}", "--compare", "--json", out,
                f"--pair-sites={pair_sites}", "--interval-sites=1", f"--processes={arguments.processes}",
                f"--time-limit={arguments.time_limit}", "--max-slices=1000", "--quiet", *(f"--sample={sample}" for sample in arguments.sample)]
-    if any("site:" in sample for sample in arguments.sample):
+    if arguments.rotate or any("site:" in sample for sample in arguments.sample):
         command.append("--rotate")
     run(command, allowed=(0, 1, 2))   # verdicts; each is a result
     return [launch_row(replayed, sms) for replayed in report.load(out)]
@@ -270,6 +270,7 @@ def main():
     parser.add_argument("--only", action="append", metavar="PROGRAM", help="kernels13, hard_cases, many_waves or torch_ops")
     parser.add_argument("--sample", action="append", metavar="all|cta:1/N|site:1/N",
                         help="sampling rate (default: all and cta:1/16); sites are rotated: all N parts, and the median of them")
+    parser.add_argument("--rotate", action="store_true", help="over the CTAs of cta:1/N as well")
     parser.add_argument("--probes", default=PROBES, help=f"with commas (default: {PROBES})")
     parser.add_argument("--processes", type=int, default=5, help="processes that time a launch")
     parser.add_argument("--time-limit", type=float, default=10, help="seconds for timing a launch that stays undecided")
@@ -277,6 +278,8 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "results" / "h200.json")
     arguments = parser.parse_args()
     arguments.sample = arguments.sample or ["all", "cta:1/16"]
+    if any("site:" in s for s in arguments.sample) and any("cta:1/" in s and "site:" not in s for s in arguments.sample) and not arguments.rotate:
+        parser.error("sites are rotated, and with them CTAs of cta:1/N in the same run: say so with --rotate, or measure them apart")
     try:
         with tempfile.TemporaryDirectory(prefix="xtrace-bench.") as work:
             result = bench(arguments, pathlib.Path(work))

@@ -33,7 +33,8 @@ Status fits_probes(const Flags& f, const ReplayOptions& o) {
   const bool places = asked(ProbeKind::inst, ProbeKind::pair, ProbeKind::mem) ||
                       std::any_of(o.probes.begin(), o.probes.end(), [](ProbeKind p) { return instrument::probe_info(p).points; });
   const bool regs = !f.regs.empty() || !f.regs_behind.empty();
-  const bool sparse = std::any_of(o.samples.begin(), o.samples.end(), [](const Sample& s) { return s.sites_one_in > 1; });
+  const bool in_parts =
+      std::any_of(o.samples.begin(), o.samples.end(), [](const Sample& s) { return s.sites_one_in > 1 || s.one_in > 1 || s.choose; });
   const struct {
     bool wrong;
     const char* message;
@@ -47,7 +48,7 @@ Status fits_probes(const Flags& f, const ReplayOptions& o) {
       {asked(ProbeKind::custom) && f.customs.empty(), "custom was told nothing", "add --custom \"at op:LDG record clock, R4\""},
       {asked(ProbeKind::range) && f.ranges.empty() && f.places.empty(), "range was told no region",
        "add --range \"line:sgemm.cu:15-20\", or --at"},
-      {f.rotate && !sparse, "--rotate without a sample of sites", "add --sample site:1/N"},
+      {f.rotate && !in_parts, "--rotate, and no sample has parts", "add --sample cta:1/N or site:1/N, or leave out --sample"},
       {f.search && !f.compare, "--search without --compare", "it chooses by what a comparison shows"},
   };
   for (const auto& row : rows)
@@ -68,6 +69,7 @@ Result<ReplayOptions> options_of(const Flags& f) {
   }
   o.sampled = !o.samples.empty();
   if (o.samples.empty()) o.samples = f.search ? std::vector<Sample>{{1}, {4}, {16}} : std::vector<Sample>{{}};
+  if (f.rotate && !o.sampled && !f.search) o.samples.front().choose = true;
   XT_TRY_STATUS(fits_probes(f, o));
   XT_TRY_STATUS(parse_places(f.places, o));
   XT_TRY_STATUS(parse_regs(f.regs, f.regs_behind, o.asked));
@@ -157,11 +159,12 @@ int run_replay(int argc, char** argv) {
        {"xtrace replay run.xtr --launch 3 --probes=block", "the path of one launch, without a comparison"},
        {"xtrace replay run.xtr --launch 3 --compare --search --budget 1.02", "the richest trace that costs 2 % at most"},
        {"xtrace replay run.xtr --kernel gemm --probes=inst --sample cta:1/16 --compare", "one CTA in 16 of the gemms"},
+       {"xtrace replay run.xtr --kernel gemm --probes=inst --sample cta:1/16 --rotate --compare", "all of them, a class in each of 16 replays"},
        {"xtrace replay run.xtr --probes=none --compare --json -", "does the recording replay at all? for a program"}});
   line.positional("BUNDLE", f.bundle, "directory written by xtrace record");
   line.option("--probes", f.probes, "names of xtrace probes, with commas, or all: block, inst and pair (default: block)");
   line.repeated("--sample", f.samples, "all, or cta:1/N cta:0,5-7 cta:wave cluster:0 warp:0 sm:3 site:1/N nth:N clocks:all sectors:whole, joined by commas; several times: a replay each (default: all; pair: enough CTAs for every site, of many)");
-  line.flag("--rotate", f.rotate, "with --sample site:1/N: N sparse replays that cover all sites (block: all blocks) together");
+  line.flag("--rotate", f.rotate, "with --sample cta:1/N: N replays that trace every CTA once; site:1/N: N that cover all sites (block: all blocks); both: N x M; alone: cta:1/16");
   line.option("--regs", f.regs, "reg: what to record in front of each instruction: R4,UR6,P0,!P1,clock,time");
   line.option("--regs-behind", f.regs_behind, "reg: the same, behind it");
   line.repeated("--range", f.ranges, "range: a region, as \"line:sgemm.cu:15-20\" (places of --at); may be given several times");

@@ -178,12 +178,14 @@ struct SlotLayout {
   uint32_t warps = 0, warps_per_cta = 0;
   uint32_t last_lanes = 32;          // threads of the last warp of each CTA (filled by the splicer)
   uint32_t one_in = 1, seed = 0;     // cta sampling
+  uint32_t cta_part = 0;             // of one_in classes the one that is traced
+  bool all_parts = false;            // of several replays, one for each class: no CTA is left out
   Selection select{};                // and what is left of that
   HighWords memory_highs{};          // `mem`: of global addresses, where Access::high_is_known
   // On some SM, where Selection::sms names some: then a warp that left nothing was on another.
   bool is_sampled(uint32_t warp) const {
     const uint32_t per_cta = warps_per_cta == 0 ? 1 : warps_per_cta, cta = warp / per_cta;
-    return cta_is_sampled(cta, one_in, seed) && Selection::has(select.ctas, cta) && Selection::has(select.warps, warp % per_cta);
+    return (all_parts || cta_is_sampled(cta, one_in, seed, cta_part)) && Selection::has(select.ctas, cta) && Selection::has(select.warps, warp % per_cta);
   }
   // Lanes that the warp was launched with.
   uint32_t lanes_of(uint32_t warp) const {

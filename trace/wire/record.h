@@ -162,10 +162,19 @@ constexpr uint64_t narrow_executions = 1ull << 27;
 // Is this CTA traced under cta:1/N sampling? The same expression stands in the spliced code
 // (instrument/decision.cc).
 constexpr uint32_t sample_multiplier = 0x9e3779b1u;
-constexpr bool cta_is_sampled(uint32_t cta_linear, uint32_t one_in, uint32_t seed) {
+// cta:1/N cuts the values that the sum can have into N classes, as even as can be; a part takes one of them, and every CTA is in one.
+constexpr uint32_t class_begin(uint32_t one_in, uint32_t part) { return static_cast<uint32_t>((uint64_t{part} << 32) / one_in); }   // 0 behind the last
+constexpr uint32_t class_width(uint32_t one_in, uint32_t part) { return class_begin(one_in, part + 1) - class_begin(one_in, part); }
+constexpr bool cta_is_sampled(uint32_t cta_linear, uint32_t one_in, uint32_t seed, uint32_t part = 0) {
   if (one_in <= 1) return true;
   const uint32_t h = cta_linear * sample_multiplier + seed;
-  return h < static_cast<uint32_t>(0x100000000ull / one_in);
+  return h - class_begin(one_in, part) < class_width(one_in, part);
+}
+constexpr uint32_t part_of_cta(uint32_t cta_linear, uint32_t one_in, uint32_t seed) {
+  if (one_in <= 1) return 0;
+  const uint32_t h = cta_linear * sample_multiplier + seed;
+  const auto part = static_cast<uint32_t>(uint64_t{h} * one_in >> 32);   // or, at a limit that is no whole number, the next
+  return cta_is_sampled(cta_linear, one_in, seed, part) ? part : part + 1;
 }
 
 }  // namespace xtrace::wire

@@ -290,6 +290,7 @@ class MemFile : public ::testing::Test {
     w.warp_in_cta = 1;
     w.sm = 131;
     w.hardware_slot = 63;
+    w.cta_part = 9;
     w.bytes_written = w.bytes_kept = 76800;
     w.marks.push_back({Loss::count_changed, 3, 0});
     (void)v.warp(w);

@@ -36,6 +36,9 @@ TEST_F(TraceFile, RoundTripOfEveryKind) {
     Sample s(kind);
     s.meta.map.blocks[3].unrecorded = s.meta.map.blocks[3].other_part = true;
     s.meta.map.sites_one_in = 8;
+    s.meta.map.layout.cta_part = 3;
+    s.meta.map.layout.all_parts = true;
+    for (WarpTrace& t : s.traces) t.cta_part = 5 + t.warp;
     ASSERT_GT(s.summary.losses.count(LossSeverity::lost), 0u);
     ASSERT_TRUE(write_trace(file("a.xtt"), s));
     auto r = TraceFileReader::open(file("a.xtt"));
@@ -45,6 +48,8 @@ TEST_F(TraceFile, RoundTripOfEveryKind) {
     EXPECT_EQ(m.kind, kind);
     EXPECT_EQ(m.labels, s.meta.labels);
     EXPECT_EQ(m.map.sites_one_in, 8u);
+    EXPECT_EQ(m.map.layout.cta_part, 3u);
+    EXPECT_TRUE(m.map.layout.all_parts);
     EXPECT_EQ(m.map.original_of_new, s.meta.map.original_of_new);
     ASSERT_EQ(m.map.blocks.size(), 5u);
     for (int i = 0; i < 5; ++i) {
@@ -118,7 +123,7 @@ TEST_F(TraceFile, CutOrDamagedAnywhereIsBadInputNeverATrace) {
   EXPECT_LE(survived, 6);  // the four reserved bytes of a frame header are not checked
   std::string newer = *whole;
   newer[8] = 99;
-  EXPECT_THAT(read_all(newer).error().message, HasSubstr("version 99, this program reads version 5"));
+  EXPECT_THAT(read_all(newer).error().message, HasSubstr("version 99, this program reads version 6"));
 }
 
 TEST_F(TraceFile, AnUnfinishedFileLeavesNothingBehind) {

@@ -244,12 +244,16 @@ TEST(PlainSlots, OtherSmsAreRelativeToTheFirst) {
   EXPECT_EQ(h[0].start_time - h[1].start_time, 18u * 256);
 }
 
-TEST(PlainSlots, UnsampledCtasAreLeftAlone) {
+TEST(PlainSlots, UnsampledCtasThatWroteAreKnownByTheirBytes) {
   PlainBuffer b(64, 64);
   b.map.layout.one_in = 4;
   for (uint32_t w = 0; w < 64; ++w) b.head(w, 0, 0, 1, 1);
   const auto h = b.headers();
   for (uint32_t w = 0; w < 64; ++w) EXPECT_EQ(h[w].start_clock != 0, wire::cta_is_sampled(w, 4, 0)) << w;
+  for (uint32_t w = 0; w < 64; ++w) EXPECT_EQ(h[w].start_clock == 0 && h[w].bytes != 0, !wire::cta_is_sampled(w, 4, 0)) << w;
+  PlainBuffer untouched(64, 64);
+  untouched.map.layout.one_in = 4;
+  for (const auto& none : untouched.headers()) EXPECT_EQ(none.bytes, 0u);
 }
 
 // Packed inst records in whole sectors: the head four times, words of lane groups twice each, a single one eight times.

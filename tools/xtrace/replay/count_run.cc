@@ -48,7 +48,7 @@ Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, const Drawn& dra
   XT_TRY(run->buffer, c.backend.allocate(plan.total_bytes, "block counters"));
   run->bytes = plan.total_bytes;
   instrument::place(plan, run->buffer.value);
-  XT_TRY(run->spliced, c.splicer.splice({instrument::ProbeKind::count, {}, drawn.one_in, drawn.seed, {}, {}, instrument::ProbeKind::mem, drawn.select},
+  XT_TRY(run->spliced, c.splicer.splice({instrument::ProbeKind::count, {}, drawn.at_once(), drawn.seed, {}, {}, instrument::ProbeKind::mem, drawn.select},
                           plan.layout));
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));

@@ -127,7 +127,7 @@ Result<Counts> count_sums(LaunchContext& c, const Drawn& drawn, instrument::Prob
   instrument::place(plan, buffer.value);
   std::vector<bool> excluded(left_out.unrecorded.empty() ? 0 : blocks);
   for (uint32_t b = 0; b < excluded.size(); ++b) excluded[b] = left_out.has(b);
-  instrument::Plan count{instrument::ProbeKind::count, {}, drawn.one_in, drawn.seed, {}, {}, counted_for};
+  instrument::Plan count{instrument::ProbeKind::count, {}, drawn.at_once(), drawn.seed, {}, {}, counted_for};
   count.counted_bytes = counted_bytes;
   count.select = {drawn.select.ctas, drawn.select.warps, {}};
   count.unrecorded = excluded;

@@ -27,6 +27,7 @@ struct Drawn {
   wire::Selection select{};
   uint32_t clock_gap = instrument::usual_clock_gap;   // inst: Plan::clock_gap
   std::optional<bool> whole_sectors{};                // inst: of its records; else as sectors.h says
+  bool rotates = false;                               // all one_in classes of CTAs, a replay each: none is left out
   bool has(uint32_t warp, uint32_t warps_per_cta) const { return layout(warps_per_cta).is_sampled(warp); }
   wire::SlotLayout layout(uint32_t warps_per_cta) const {
     wire::SlotLayout l;
@@ -34,8 +35,11 @@ struct Drawn {
     l.seed = seed;
     l.select = select;
     l.warps_per_cta = warps_per_cta;
+    l.all_parts = rotates;
     return l;
   }
+  // In one replay: of rotated CTAs all.
+  uint32_t at_once() const { return rotates ? 1 : one_in; }
 };
 
 // Blocks that the bytes of warps leave out (empty: none).

@@ -114,7 +114,41 @@ Result<trace::TraceMeta> trace_meta(const EmitContext& e, const diff::ConfigRepo
   return meta;
 }
 
+namespace {
+
+// Of a run of several parts: their warps behind one another, each with its part. No timeline, as clocks of several replays have nothing
+// in common.
+Result<std::vector<diff::Artefact>> emit_rotated(const EmitContext& e, TraceRun& run, const diff::ConfigReport& config) {
+  XT_TRY(const fs::path path, trace_path(e, stem_of(e, config) + ".xtrace"));
+  XT_TRY(trace::TraceMeta meta, trace_meta(e, config, run.kind, run.map));
+  meta.identity.notes.emplace_back("time axis", "each part has its own: clocks of two replays have nothing in common");
+  std::unique_ptr<trace::TraceFileWriter> file;
+  trace::DecodeSummary all;
+  for (const CtaPart& part : run.parts) {
+    XT_TRY(const TimeAxis axis, run_again(e, part.module, *run.buffer));
+    XT_TRY(const trace::RecordView view, run.buffer->view(part.spliced.map));
+    if (!file) {
+      const std::vector<wire::WarpHeader> headers = header_array(view.headers);
+      meta.identity.sm_clock_ghz = axis.fit ? trace::ClockModel(*axis.fit, part.spliced.map.layout, headers).sm_clock_ghz()
+                                            : trace::ClockModel::estimate_ghz(part.spliced.map.layout, headers).value_or(0);
+      XT_TRY(file, trace::TraceFileWriter::create(path, meta));
+    }
+    XT_TRY(const trace::DecodeSummary summary,
+           trace::decode(view.map, run.kind, view.headers, view.read, {view.table, false, {}},
+                         [&](const trace::WarpTrace& t) { return file->add(t); }));
+    if ((run.semantics.path == diff::PathMatch::equal && summary.records != part.records) || !summary.losses.none())
+      return device("the replay for the trace file recorded {} events in part {}, the judged one {}: nothing was written",
+                    summary.records, part.number, part.records);
+    all.add(summary);
+  }
+  XT_TRY_STATUS(file->finish(all));
+  return std::vector<diff::Artefact>{{"trace", path.string()}};
+}
+
+}  // namespace
+
 Result<std::vector<diff::Artefact>> emit_trace(const EmitContext& e, TraceRun& run, const diff::ConfigReport& config) {
+  if (run.rotated) return emit_rotated(e, run, config);
   const wire::AddressMap& map = run.map;
   const std::string name = stem_of(e, config);
   XT_TRY(const fs::path file_path, trace_path(e, name + ".xtrace"));

@@ -35,9 +35,15 @@ Status LaunchReplay::time() {
     for (const LoadedPart& part : run.probe->loaded()) {
       of_run.back().push_back(m.variants.size());
       m.variants.push_back({config.probe + " " + part_of(run.sample, part).text(), part.module, part.spliced->cubin});
-      m.buffers.push_back(part.buffer);
+      const bool known = std::any_of(m.buffers.begin(), m.buffers.end(), [&](const BufferImage& b) { return b.at == part.buffer.at; });
+      if (!known) m.buffers.push_back(part.buffer);   // classes of CTAs share one
     }
   }
+  // Merged parts are one configuration, which costs what the part in the middle does.
+  std::vector<std::optional<size_t>> merged(runs_.size());
+  for (size_t i = 0; i < runs_.size(); ++i)
+    if (of_run[i].size() > 1) merged[i] = m.groups.size(), m.groups.push_back(of_run[i]);
+  const size_t first_rotation = m.groups.size();
   for (const Rotated& r : rotated_) {
     m.groups.emplace_back();
     for (const auto& [run, part] : r.parts) m.groups.back().push_back(of_run[run][part]);
@@ -64,26 +70,31 @@ Status LaunchReplay::time() {
       rotation.parts[p].floor = floor(runs_[run].work[part]);
       if (rotation.parts[p].floor) floors.push_back(*rotation.parts[p].floor);
     }
-    rotation.timing = evidence(m.variants.size() + k, rotation.probe);
+    rotation.timing = evidence(m.variants.size() + first_rotation + k, rotation.probe);
     rotation.floor = diff::median_of(std::move(floors));
   }
   for (size_t i = 0; i < runs_.size(); ++i) {
     ConfigReport& config = report_.configs[runs_[i].config];
     size_t judged = of_run[i].front();
     config.floor = floor(runs_[i].work.front());
-    // Merged parts are one configuration, which costs what the part in the middle does.
-    for (size_t k = 0; k < rotated_.size() && of_run[i].size() > 1; ++k)
-      if (rotated_[k].parts.front().first == i) judged = m.variants.size() + k, config.floor = report_.rotations[k].floor;
+    if (merged[i]) {
+      judged = m.variants.size() + *merged[i];
+      std::vector<diff::Floor> floors;
+      for (const diff::ProbeWork& work : runs_[i].work)
+        if (const auto f = floor(work)) floors.push_back(*f);
+      config.floor = diff::median_of(std::move(floors));
+    }
     config.timing = evidence(judged, config.probe);
     config.microseconds = measured.stats.variants[judged].samples.median;
   }
   return {};
 }
 
-// Parts of sparse sites belong together, whether they were merged in one run or are a run each.
+// Parts of sparse sites and of CTAs belong together, whether they were merged in one run or are a run each.
 void LaunchReplay::rotations_of_runs() {
   for (size_t i = 0; i < runs_.size(); ++i) {
-    if (!rotates(runs_[i].sample) || dynamic_cast<const CountRun*>(runs_[i].probe.get()) != nullptr) continue;   // count has no parts
+    const Sample& sample = runs_[i].sample;
+    if (!(rotates_sites(sample) || sample.rotates_ctas) || dynamic_cast<const CountRun*>(runs_[i].probe.get()) != nullptr) continue;   // count has no parts
     const std::string& probe = report_.configs[runs_[i].config].probe;
     Sample all = runs_[i].sample;
     all.part = 0;

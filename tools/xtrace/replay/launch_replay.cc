@@ -1,6 +1,7 @@
 #include "tools/xtrace/replay/launch_replay.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/replay/launch_run.h"
@@ -169,7 +170,7 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
   for (Sample sample : options_.samples)
     for (sample.part = 0; sample.part < parts_of(*splicer_, sample, options_.rotate); ++sample.part) samples.push_back(sample);
   for (const Sample& asked : samples) {
-    const Result<Sample> here = on_launch(asked, launch_.record);
+    const Result<Sample> here = on_launch(asked, launch_.record, options_.rotate);
     if (!here) {
       refuse_all(asked, here.error());
       continue;
@@ -212,13 +213,19 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
         XT_TRY_STATUS(pair_config(all, sample));
         continue;
       }
-      const bool merges = instrument::probe_info(probe).points || (probe == ProbeKind::mem && rotates(sample));
+      const bool merges = instrument::probe_info(probe).points || (probe == ProbeKind::mem && rotates_sites(sample));
+      const auto start = std::chrono::steady_clock::now();
       auto run = run_probe(merges ? all : c, probe, sample, *counts);
       if (!run) {
         if (run.error().kind != ErrorKind::unsupported)
           return tl::make_unexpected(std::move(run).error().in(fmt::format("under the {} probe", instrument::probe_info(probe).name)));
         refuse(probe, sample, run.error());
         continue;
+      }
+      if (const size_t parts = (*run)->loaded().size(); parts > 1) {
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+        warn(fmt::format("{} {}: {} parts in {:.2f} s ({:.0f} parts/s)", instrument::probe_info(probe).name, sample.text(), parts,
+                         took.count(), static_cast<double>(parts) / std::max(took.count(), 1e-9)));
       }
       ConfigReport config;
       config.probe = std::string(instrument::probe_info(probe).name);
@@ -243,7 +250,8 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
       report_.configs.push_back(std::move(config));
       Run& added = runs_.emplace_back(Run{report_.configs.size() - 1, std::move(*run), sample, {}});
       for (const LoadedPart& part : added.probe->loaded()) {
-        XT_TRY(added.work.emplace_back(), work_of(c, *part.spliced, *counts, wave()));
+        const Counts of_part = part.blocks == nullptr ? *counts : counts_of(*counts, *part.blocks, part.spliced->map.layout);
+        XT_TRY(added.work.emplace_back(), work_of(c, *part.spliced, of_part, wave()));
       }
     }
   }
@@ -257,7 +265,7 @@ Result<std::unique_ptr<ProbeRun>> LaunchReplay::run_probe(LaunchContext& c, Prob
   switch (probe) {
     case ProbeKind::count: return run_counted(c, d, counts, compare, clean_resources_);
     case ProbeKind::mem:
-      if (rotates(sample)) return rotate_addresses(c, sample.sites_one_in, d, compare, clean_resources_);
+      if (rotates_sites(sample)) return rotate_addresses(c, sample.sites_one_in, d, compare, clean_resources_);
       return run_addresses(c, d, counts, compare, clean_resources_);
     default: break;
   }

@@ -48,6 +48,7 @@ class LaunchReplay {
   void rotations_of_runs();
   static Sample part_of(Sample sample, const LoadedPart& part) {
     if (sample.sites_one_in > 1) sample.part += part.number;
+    if (sample.rotates_ctas) sample.cta_part = part.cta_part;
     return sample;
   }
   void add_dense_intervals();
@@ -57,7 +58,7 @@ class LaunchReplay {
   void warn(const std::string& text);   // once
   uint32_t wave() const { return clean_resources_.ctas_per_sm * backend_.info().sm_count; }   // CTAs that fit on the GPU at once
   Drawn drawn(const Sample& sample) const { return cli::drawn(sample, options_.seed, wave()); }
-  bool rotates(const Sample& sample) const { return options_.rotate && sample.sites_one_in > 1; }
+  bool rotates_sites(const Sample& sample) const { return options_.rotate && sample.sites_one_in > 1; }
   diff::ConfigReport& refuse(instrument::ProbeKind probe, const Sample& sample, const Error& error);
   void refuse_all(const Sample& sample, const Error& error);   // every probe
   void refuse_all(const Error& error);

@@ -64,7 +64,7 @@ static Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, cons
   if (polls) {
     XT_TRY(first, count_without_polls(all, drawn, polling));
   }
-  if (!first.stable) return varies();
+  if (!first.stable) return drawn.rotates ? parts_differ() : varies();
   // Records are smaller where all lanes come the same way; their bytes are counted knowing that.
   const instrument::Splicer splicer =
       (polls ? all.splicer.without(polling) : all.splicer).counted(first.full(), first.executions());
@@ -87,33 +87,47 @@ static Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, cons
   auto run = std::make_unique<MemRun>();
   instrument::RecordForm form = c.splicer.mem_form();
   if (polls) form.spare_bytes = spare_bytes;
-  XT_TRY(run->buffer, TraceBuffer::create(c.backend, counts.mem_bytes, c.splicer.largest_record(instrument::ProbeKind::mem), false, form));
-  XT_TRY(run->spliced,
-         c.splicer.splice({instrument::ProbeKind::mem, {}, drawn.one_in, drawn.seed, {}, {}, instrument::ProbeKind::mem, drawn.select,
-                           instrument::Around::instruction, polls ? polling : std::vector<bool>()},
-                          run->buffer->layout()));
-  XT_TRY(run->module, c.backend.load(run->spliced.cubin));
-  XT_TRY(std::vector<trace::MemoryRange> memory, memory_of(c, run->module));
-  wire::SlotLayout& layout = run->spliced.map.layout;
-  layout.memory_highs = wire::HighWords::of(memory);
-  const std::vector<wire::Access>& accesses = run->spliced.map.accesses;
-  const bool lack = std::any_of(accesses.begin(), accesses.end(), [](const wire::Access& a) { return a.high_is_known; });
-  if (lack && !layout.memory_highs.known()) {
-    XT_TRY_STATUS(c.backend.unload(run->module));
-    return nullptr;
+  XT_TRY(run->buffer, TraceBuffer::create(c.backend, with_heads(c, drawn, counts.mem_bytes), c.splicer.largest_record(instrument::ProbeKind::mem), false, form));
+  instrument::Plan plan{instrument::ProbeKind::mem, {}, drawn.one_in, drawn.seed, {}, {}, instrument::ProbeKind::mem, drawn.select,
+                        instrument::Around::instruction, polls ? polling : std::vector<bool>()};
+  plan.cta_part = cta_parts_of(c, drawn).front();
+  plan.rotates = run->rotated = drawn.rotates;
+  XT_TRY(instrument::Spliced spliced, c.splicer.splice(plan, run->buffer->layout()));
+  XT_TRY(run->parts, load_cta_parts(c, drawn, std::move(spliced)));
+  run->module = run->parts.front().module;
+  std::vector<std::vector<trace::MemoryRange>> memory;   // of each part: a module's variables lie where the loader puts them
+  for (CtaPart& part : run->parts) {
+    XT_TRY(memory.emplace_back(), memory_of(c, part.module));
+    wire::SlotLayout& layout = part.spliced.map.layout;
+    layout.memory_highs = wire::HighWords::of(memory.back());
+    const std::vector<wire::Access>& accesses = part.spliced.map.accesses;
+    const bool lack = std::any_of(accesses.begin(), accesses.end(), [](const wire::Access& a) { return a.high_is_known; });
+    if (lack && !layout.memory_highs.known()) {
+      XT_TRY_STATUS(unload(c, run->parts));
+      return nullptr;
+    }
   }
+  run->spliced = run->parts.front().spliced;
+  run->spliced.map.layout.all_parts = drawn.rotates;
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
-  XT_TRY_STATUS(run->buffer->clear());
-  XT_TRY_STATUS(run_restored(c.backend, run->module));
   diff::SemanticEvidence& e = run->semantics;
-  if (compare) XT_TRY_STATUS(compare_now(c, run->module, e));
-  add_clean_facts(c, e);
-
-  trace::MemAnalysis analysis(run->spliced.map, std::move(memory));
+  trace::MemAnalysis analysis(run->spliced.map, {});
   std::vector<uint64_t> counted;
   if (counts.is_exact()) counted.assign(counts.mem_bytes.begin(), counts.mem_bytes.end());
-  XT_TRY(const trace::DecodeSummary summary,
-         trace::decode_mem(run->spliced.map, run->buffer->reader(), run->buffer->entries(), counted, analysis));
+  trace::DecodeSummary summary;
+  for (CtaPart& part : run->parts) {
+    XT_TRY_STATUS(run->buffer->clear());
+    XT_TRY_STATUS(run_restored(c.backend, part.module));
+    if (compare) XT_TRY_STATUS(compare_now(c, part.module, e));
+    analysis.set_memory(std::move(memory[static_cast<size_t>(&part - run->parts.data())]));
+    const std::vector<wire::BlockCount> before = analysis.blocks();
+    XT_TRY(const trace::DecodeSummary own,
+           trace::decode_mem(part.spliced.map, run->buffer->reader(), run->buffer->entries(), counted, analysis));
+    part.records = own.records;
+    part.blocks = less(analysis.blocks(), before);
+    summary.add(own);
+  }
+  add_clean_facts(c, e);
   run->records = run->own_records = summary.records;
   run->losses = summary.losses;
   run->accesses = analysis.accesses();
@@ -127,8 +141,8 @@ static Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, cons
   if (polls && (e.path == diff::PathMatch::differs || e.lost != 0)) {
     XT_TRY(const bool differs, paths_vary(c, drawn, counts));
     if (differs) {
-      XT_TRY_STATUS(c.backend.unload(run->module));
-      return varies();
+      XT_TRY_STATUS(unload(c, run->parts));
+      return drawn.rotates ? parts_differ() : varies();
     }
   }
   e.invariant_violations = analysis.impossible();
@@ -203,10 +217,14 @@ Status emit_part(const EmitContext& e, MemRun& run, const diff::ConfigReport& as
   const std::string name = stem_of(e, as);
   XT_TRY(const trace::TraceMeta meta, trace_meta(e, as, trace::TraceKind::mem, run.spliced.map));
   XT_TRY(const auto path, trace_path(e, name + ".xtrace"));
-  XT_TRY_STATUS(run_again(e, run.module, *run.buffer));
   XT_TRY(const auto file, trace::TraceFileWriter::create(path, meta));
-  XT_TRY(const trace::DecodeSummary summary,
-         trace::decode_mem(run.spliced.map, run.buffer->reader(), run.buffer->entries(), {}, file->mem()));
+  trace::DecodeSummary summary;
+  for (const CtaPart& part : run.parts) {
+    XT_TRY_STATUS(run_again(e, part.module, *run.buffer));
+    XT_TRY(const trace::DecodeSummary own,
+           trace::decode_mem(part.spliced.map, run.buffer->reader(), run.buffer->entries(), {}, file->mem()));
+    summary.add(own);
+  }
   if ((run.semantics.path == diff::PathMatch::equal && summary.records != run.own_records) || !summary.losses.none())
     return device("the replay for the trace file recorded {} events, the judged one {}: nothing was written", summary.records,
                   run.own_records);

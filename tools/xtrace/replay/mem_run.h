@@ -10,10 +10,13 @@ namespace xtrace::cli {
 struct MemRun : ProbeRun {
   BufferImage image() const override { return buffer->image(); }
   std::vector<LoadedPart> loaded() const override {
-    std::vector<LoadedPart> all{{part, &spliced, module, image(), own_records}};
-    for (const auto& other : others) all.push_back(other->loaded().front());
+    std::vector<LoadedPart> all = loaded_parts(parts, rotated, image(), part);
+    for (const auto& other : others)
+      for (LoadedPart& p : other->loaded()) all.push_back(std::move(p));
     return all;
   }
+  std::vector<CtaPart> parts;                 // more than one: CTAs, rotated
+  bool rotated = false;
   std::unique_ptr<TraceBuffer> buffer;
   std::vector<trace::AccessStats> accesses;   // as spliced.map.accesses
   std::vector<std::string> not_covered;       // "UTMALDG.2D ... at 0x120: why"

@@ -39,7 +39,7 @@ std::string Sample::text() const {
     for (const auto& r : ranges) numbers.push_back(r.first == r.last ? fmt::format("{}", r.first) : fmt::format("{}-{}", r.first, r.last));
     if (!ranges.empty()) parts.push_back(fmt::format("{}:{}", key, fmt::join(numbers, ",")));
   };
-  if (one_in != 1) parts.push_back(fmt::format("cta:1/{}{}", one_in, seed ? fmt::format("@{}", *seed) : ""));
+  if (one_in != 1) parts.push_back(fmt::format("cta:1/{}{}{}", one_in, seed ? fmt::format("@{}", *seed) : "", cta_part == 0 ? "" : fmt::format("+{}", cta_part)));
   if (wave) parts.push_back("cta:wave");
   else if (clusters.empty()) list("cta", select.ctas);
   list("warp", select.warps);
@@ -97,6 +97,8 @@ tl::unexpected<Error> unknown_sample(const std::string& part) {
                      "sample CTAs, warps, sites or every nth execution, and cut the trace by its times");
   if (part.starts_with("cluster:1/"))
     return with_hint(bad_input("clusters are sampled by list: cta:1/N takes CTAs, whatever cluster they are of"), "write cluster:0,5-7");
+  if (part.starts_with("warp:1/") || part.starts_with("sm:1/"))
+    return with_hint(bad_input("'{}': warps of a CTA and SMs are sampled by list", part), "write warp:0-3, sm:0,4; one CTA in N: cta:1/N");
   return with_hint(bad_input("unknown sample '{}'", part),
                    "samples are: all, cta:1/N, cta:1/N@SEED, cta:0,5-7, cta:wave, cluster:0, warp:0-3, sm:0, site:1/N, nth:N, clocks:all, clocks:N with N from 1, sectors:whole, sectors:part; "
                    "joined by commas");

@@ -25,6 +25,9 @@ struct Sample {
   std::optional<bool> whole_sectors{};   // sectors:whole, sectors:part
   std::vector<wire::Selection::Range> clusters{};   // cluster:0,5-7
   uint32_t part = 0;                 // which of them, where the parts are not merged
+  uint32_t cta_part = 0;             // which class of CTAs, where one of a rotation is meant
+  bool rotates_ctas = false;         // of cta:1/N all classes, one after the other
+  bool choose = false;               // a rate that suits the launch: --rotate alone
   std::string text() const;          // "all" or "cta:1/16,site:1/8"
 };
 
@@ -40,7 +43,7 @@ struct ReplayOptions {
   std::vector<Sample> samples;
   bool sampled = false;              // they were asked for: else pair chooses one of its own
   AskedTexts asked;                  // for reg, custom and range
-  bool rotate = false;               // sparse sites: all parts, one after the other
+  bool rotate = false;               // sparse sites and classes of CTAs: all of them, one after the other
   std::optional<Place> at;           // for inst, pair, mem and the point probes; none: everywhere
   std::string at_text;
   bool search = false;               // emit the richest configuration that stays trusted within the budget, and no other

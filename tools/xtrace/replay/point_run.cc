@@ -50,7 +50,7 @@ std::vector<bool> barriers_of(const LaunchContext& c, const wire::AddressMap& ma
 
 Result<std::vector<wire::WarpHeader>> starts_of(const LaunchContext& c, PointRun::Part& part) {
   const wire::SlotLayout& l = part.buffer->layout();
-  if (!l.wraps) return trace::warp_starts(part.spliced.map, part.buffer->reader(), part.buffer->entries());
+  if (!l.wraps) return trace::warp_starts(part.of.spliced.map, part.buffer->reader(), part.buffer->entries());
   std::vector<wire::WarpHeader> headers(l.warps);
   XT_TRY(const Bytes bytes, c.backend.read(DevPtr{l.headers}, headers.size() * sizeof(wire::WarpHeader)));
   XT_CHECK(bytes.size() == headers.size() * sizeof(wire::WarpHeader), "headers that were read whole");
@@ -69,53 +69,61 @@ class Replayer {
     LaunchContext local{c_.backend, c_.launch, splicer, c_.reference, c_.warps, c_.warps_per_cta};
     XT_TRY(const std::vector<wire::Point> points, splicer.points(run_.probe));
     XT_TRY(const Counts counts, count_launch(local, drawn_, run_.probe));
-    PointRun::Part part;
-    part.number = number;
-    part.varies = !counts.stable || splicer.waits();
-    XT_TRY(part.buffer, slots(points, counts, part.varies));
+    const bool varies = !counts.stable || splicer.waits();
+    if (varies && drawn_.rotates) return parts_differ();
+    XT_TRY(std::shared_ptr<TraceBuffer> buffer, slots(points, counts, varies));
     instrument::Plan plan;
     plan.probe = run_.probe;
     plan.one_in = drawn_.one_in;
     plan.seed = drawn_.seed;
     plan.select = drawn_.select;
-    XT_TRY(part.spliced, splicer.splice(plan, part.buffer->layout()));
-    XT_TRY(part.module, c_.backend.load(part.spliced.cubin));
-    XT_TRY(const replay::Resources resources, c_.backend.resources(part.module));
-    XT_TRY_STATUS(part.buffer->clear());
-    XT_TRY_STATUS(run_restored(c_.backend, part.module));
+    plan.cta_part = cta_parts_of(c_, drawn_).front();
+    plan.rotates = run_.rotated = drawn_.rotates;
+    XT_TRY(instrument::Spliced spliced, splicer.splice(plan, buffer->layout()));
+    const wire::AddressMap map = spliced.map;
+    XT_TRY(std::vector<CtaPart> classes, load_cta_parts(local, drawn_, std::move(spliced)));
+    XT_TRY(const replay::Resources resources, c_.backend.resources(classes.front().module));
     diff::SemanticEvidence& e = run_.semantics;
-    if (compare_) XT_TRY_STATUS(compare_now(local, part.module, e));
-
-    trace::PointAnalysis own(part.spliced.map, {});
+    trace::PointAnalysis own(map, {});
     Both both(own, *run_.analysis);
     const std::vector<uint64_t> counted(counts.mem_bytes.begin(), counts.mem_bytes.end());
-    XT_TRY(const std::vector<wire::WarpHeader> starts, starts_of(local, part));
-    XT_TRY(const trace::DecodeSummary summary,
-           trace::decode_points(part.spliced.map, starts, part.buffer->reader(), part.buffer->entries(),
-                                part.varies ? std::span<const uint64_t>() : std::span<const uint64_t>(counted), number, both));
-    part.records = summary.records;
+    trace::DecodeSummary summary;
+    for (CtaPart& of : classes) {
+      PointRun::Part part{buffer, std::move(of), number, varies};
+      XT_TRY_STATUS(buffer->clear());
+      XT_TRY_STATUS(run_restored(c_.backend, part.of.module));
+      if (compare_) XT_TRY_STATUS(compare_now(local, part.of.module, e));
+      const std::vector<wire::BlockCount> before = own.blocks();
+      XT_TRY(const std::vector<wire::WarpHeader> starts, starts_of(local, part));
+      XT_TRY(const trace::DecodeSummary decoded,
+             trace::decode_points(part.of.spliced.map, starts, buffer->reader(), buffer->entries(),
+                                  varies ? std::span<const uint64_t>() : std::span<const uint64_t>(counted), number, both));
+      part.of.records = decoded.records;
+      part.of.blocks = less(own.blocks(), before);
+      summary.add(decoded);
+      run_.parts.push_back(std::move(part));
+    }
     run_.records += summary.records;
     run_.losses.merge(summary.losses);
     // Of every nth execution, and of warps on some SMs, the blocks' counts say nothing; what each warp writes was counted as it is written.
     const bool by_warp = sample_.nth > 1 || !drawn_.select.sms.empty();
-    if (e.path != diff::PathMatch::differs && by_warp && part.varies) {
+    if (e.path != diff::PathMatch::differs && by_warp && varies) {
       e.path = diff::PathMatch::unstable;
       e.path_text = "a warp writes more or less in each replay";
     } else if (e.path != diff::PathMatch::differs && by_warp) {
       compare_warps(summary, e);
     } else if (e.path != diff::PathMatch::differs) {
-      wire::AddressMap path = part.spliced.map;
+      wire::AddressMap path = map;
       for (size_t b = 0; b < path.blocks.size(); ++b) path.blocks[b].record_bytes = own.counted_blocks()[b] ? wire::chunk_bytes : 0;
       XT_TRY_STATUS(compare_path(local, path, counts, own.blocks(), e));
     }
     impossible_ += own.impossible();
     checked_ += own.checked();
     if (first_.empty()) first_ = own.first_impossible();
-    const diff::SpatialEvidence space = space_of(local, part.spliced.report, clean_, resources, summary.bytes_written);
-    if (run_.parts.empty() || space.registers_after > run_.space.registers_after ||
-        space.ctas_per_sm_after < run_.space.ctas_per_sm_after)
+    const diff::SpatialEvidence space = space_of(local, run_.parts.back().of.spliced.report, clean_, resources, summary.bytes_written);
+    const bool first = run_.parts.size() == classes.size();
+    if (first || space.registers_after > run_.space.registers_after || space.ctas_per_sm_after < run_.space.ctas_per_sm_after)
       run_.space = space;
-    run_.parts.push_back(std::move(part));
     return {};
   }
 
@@ -127,8 +135,8 @@ class Replayer {
     e.invariants = impossible_ == 0 ? diff::Invariants::hold : diff::Invariants::violated;
     e.invariants_text = impossible_ == 0 ? fmt::format("{} events and intervals that can be", checked_) : first_;
     run_.analysis->finish();
-    run_.module = run_.parts.front().module;
-    run_.spliced = run_.parts.front().spliced;
+    run_.module = run_.parts.front().of.module;
+    run_.spliced = run_.parts.front().of.spliced;
   }
 
  private:
@@ -139,7 +147,7 @@ class Replayer {
       largest = std::max(largest, p.record_bytes);
       for (const wire::Value& v : p.values) form.lines |= v.is_column();
     }
-    if (!varies) return TraceBuffer::create(c_.backend, counts.mem_bytes, largest, false, form);
+    if (!varies) return TraceBuffer::create(c_.backend, with_heads(c_, drawn_, counts.mem_bytes), largest, false, form);
     // Records of lines have no cursor that says how many there were: a warp without room for the zero behind them is found.
     return TraceBuffer::create(c_.backend, room_for_more(counts.mem_bytes, largest), largest, !form.lines, form);
   }
@@ -174,7 +182,7 @@ class Timeline {
                                                  : fmt::format("{} {}", e.c.splicer.text(OrigPc{p.pc}), source.empty() ? fmt::format("{:#x}", p.pc) : source);
     }
     XT_TRY(t->exporter_, trace::PerfettoExporter::create(path, t->map_, trace::TraceKind::pair,
-                                                         trace::ClockModel(run.parts.front().spliced.map.layout, starts, ghz > 0 ? ghz : 1.0),
+                                                         trace::ClockModel(run.parts.front().of.spliced.map.layout, starts, ghz > 0 ? ghz : 1.0),
                                                          std::move(labels), {.max_slices = e.options.max_slices}));
     return t;
   }
@@ -238,6 +246,7 @@ Result<std::unique_ptr<ProbeRun>> run_points(LaunchContext& c, ProbeKind probe, 
   }
   replayer.finish();
   run->map.layout = run->spliced.map.layout;
+  run->map.layout.all_parts = drawn.rotates;
   run->map.original_of_new = run->spliced.map.original_of_new;
   return run;
 }
@@ -251,20 +260,20 @@ Status emit_points(const EmitContext& e, PointRun& run, diff::ConfigReport& conf
   std::unique_ptr<Timeline> timeline;
   trace::DecodeSummary all;
   for (PointRun::Part& part : run.parts) {
-    XT_TRY_STATUS(run_again(e, part.module, *part.buffer));
+    XT_TRY_STATUS(run_again(e, part.of.module, *part.buffer));
     XT_TRY(const std::vector<wire::WarpHeader> starts, starts_of(e.c, part));
-    const double ghz = trace::ClockModel::estimate_ghz(part.spliced.map.layout, starts).value_or(0);
+    const double ghz = trace::ClockModel::estimate_ghz(part.of.spliced.map.layout, starts).value_or(0);
     if (!file) {
       XT_TRY(trace::TraceMeta meta, trace_meta(e, config, trace::TraceKind::point, run.map));
       meta.identity.sm_clock_ghz = ghz;
-      meta.headers = starts;
+      if (!run.rotated) meta.headers = starts;   // else each WARP has its own
       XT_TRY(file, trace::TraceFileWriter::create(path, meta));
       // Several replays have no time in common.
       if (has_intervals && run.parts.size() == 1) {
         XT_TRY(timeline, Timeline::create(e, run, timeline_path.string(), starts, ghz));
       }
     }
-    trace::PointAnalysis intervals(part.spliced.map, {});
+    trace::PointAnalysis intervals(part.of.spliced.map, {});
     if (timeline) {
       intervals.on_interval = [&](const trace::PointWarp&, const trace::PointAnalysis::Interval& i) -> Status {
         timeline->add(i);
@@ -274,17 +283,11 @@ Status emit_points(const EmitContext& e, PointRun& run, diff::ConfigReport& conf
     }
     Both both(intervals, file->points());
     XT_TRY(const trace::DecodeSummary summary,
-           trace::decode_points(part.spliced.map, starts, part.buffer->reader(), part.buffer->entries(), {}, part.number, both));
-    if (!summary.losses.none() || (!part.varies && summary.records != part.records))
+           trace::decode_points(part.of.spliced.map, starts, part.buffer->reader(), part.buffer->entries(), {}, part.number, both));
+    if (!summary.losses.none() || (!part.varies && summary.records != part.of.records))
       return device("the replay for the trace file recorded {} events, the judged one {}: nothing was written", summary.records,
-                    part.records);
-    all.sampled_warps += summary.sampled_warps;
-    all.unsampled_warps += summary.unsampled_warps;
-    all.records += summary.records;
-    all.clocks += summary.clocks;
-    all.bytes_written += summary.bytes_written;
-    all.bytes_kept += summary.bytes_kept;
-    all.losses.merge(summary.losses);
+                    part.of.records);
+    all.add(summary);
   }
   XT_TRY_STATUS(file->finish(all));
   config.artefacts.push_back({"trace", path.string()});

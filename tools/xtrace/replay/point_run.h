@@ -9,21 +9,21 @@ namespace xtrace::cli {
 
 struct PointRun : ProbeRun {
   struct Part {                             // a replay
-    std::unique_ptr<TraceBuffer> buffer;
-    instrument::Spliced spliced;
-    replay::ModuleHandle module = 0;
-    uint32_t number = 0;
-    uint64_t records = 0;
+    std::shared_ptr<TraceBuffer> buffer;    // one for all classes of CTAs
+    CtaPart of;                             // its module
+    uint32_t number = 0;                    // of sparse sites
     bool varies = false;                    // takes other paths each time, or waits for others
   };
   BufferImage image() const override { return parts.front().buffer->image(); }
   std::vector<LoadedPart> loaded() const override {
     std::vector<LoadedPart> all;
-    for (const Part& p : parts) all.push_back({p.number, &p.spliced, p.module, p.buffer->image(), p.records});
+    for (const Part& p : parts)
+      all.push_back({p.number, p.of.number, &p.of.spliced, p.of.module, p.buffer->image(), p.of.records, rotated ? &p.of.blocks : nullptr});
     return all;
   }
+  bool rotated = false;                     // CTAs
   instrument::ProbeKind probe{};
-  std::vector<Part> parts;                  // more than one: sparse sites, rotated
+  std::vector<Part> parts;                  // more than one: sparse sites or CTAs, rotated
   wire::AddressMap map;                     // of all parts together
   std::optional<trace::PointAnalysis> analysis;
   std::vector<std::string> names;           // of regions

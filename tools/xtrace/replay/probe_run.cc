@@ -51,6 +51,13 @@ bool may_be_order(const LaunchContext& c, const std::vector<replay::Mismatch>& m
 
 }  // namespace
 
+std::vector<LoadedPart> loaded_parts(const std::vector<CtaPart>& parts, bool rotated, const BufferImage& buffer, uint32_t site_part) {
+  std::vector<LoadedPart> all;
+  for (const CtaPart& p : parts)
+    all.push_back({site_part, p.number, &p.spliced, p.module, buffer, p.records, rotated ? &p.blocks : nullptr});
+  return all;
+}
+
 void add_clean_facts(const LaunchContext& c, diff::SemanticEvidence& e) {
   e.clean_replays = c.reference.replays;
   if (c.reference.has_recorded_after) {

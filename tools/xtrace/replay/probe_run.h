@@ -5,24 +5,29 @@
 
 #include "diff/report.h"
 #include "tools/xtrace/replay/counting.h"
+#include "tools/xtrace/replay/cta_rotation.h"
 #include "tools/xtrace/replay/timing_process.h"
 #include "trace/decode.h"
 
 namespace xtrace::cli {
 
-// A module of a run. More than one: parts of sparse sites, rotated and merged.
+// A module of a run. More than one: parts of sparse sites and classes of CTAs, rotated and merged.
 struct LoadedPart {
-  uint32_t number = 0;
+  uint32_t number = 0, cta_part = 0;
   const instrument::Spliced* spliced = nullptr;
   replay::ModuleHandle module = 0;
   BufferImage buffer;
   uint64_t records = 0;
+  const std::vector<wire::BlockCount>* blocks = nullptr;   // that its CTAs executed, where they are not all that was counted
 };
+
+// Modules of the classes of one run, as parts of it; `site_part`: of sparse sites.
+std::vector<LoadedPart> loaded_parts(const std::vector<CtaPart>& parts, bool rotated, const BufferImage& buffer, uint32_t site_part = 0);
 
 struct ProbeRun {
   virtual ~ProbeRun() = default;
   virtual BufferImage image() const = 0;   // of the buffer that the code writes to
-  virtual std::vector<LoadedPart> loaded() const { return {{0, &spliced, module, image(), records}}; }
+  virtual std::vector<LoadedPart> loaded() const { return {{0, 0, &spliced, module, image(), records}}; }
   instrument::Spliced spliced;
   replay::ModuleHandle module = 0;
   uint64_t records = 0;

@@ -31,6 +31,14 @@ uint64_t sectors_of(const wire::AddressMap& map, const std::vector<uint64_t>& ex
 
 }  // namespace
 
+Counts counts_of(const Counts& all, const std::vector<wire::BlockCount>& blocks, const wire::SlotLayout& part) {
+  Counts counts = all;
+  counts.blocks = blocks;
+  for (uint32_t w = 0; w < counts.block_bytes.size(); ++w)
+    if (!part.is_sampled(w)) counts.block_bytes[w] = 0;
+  return counts;
+}
+
 Result<diff::ProbeWork> work_of(const LaunchContext& c, const instrument::Spliced& spliced, const Counts& counts, uint32_t ctas_at_once) {
   instrument::LaunchWarps warps{c.warps, 0};
   for (uint32_t w = 0; w < c.warps; ++w) warps.traced += spliced.map.layout.is_sampled(w);

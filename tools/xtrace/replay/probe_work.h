@@ -9,4 +9,7 @@ namespace xtrace::cli {
 // `counts`: of the traced warps. `ctas_at_once`: how many fit on the device; 0: not known.
 Result<diff::ProbeWork> work_of(const LaunchContext& c, const instrument::Spliced& spliced, const Counts& counts, uint32_t ctas_at_once);
 
+// The same of one part of rotated CTAs, which executed these blocks.
+Counts counts_of(const Counts& all, const std::vector<wire::BlockCount>& blocks, const wire::SlotLayout& part);
+
 }  // namespace xtrace::cli

@@ -5,10 +5,21 @@
 #include <algorithm>
 
 namespace xtrace::cli {
+namespace {
+
+// --rotate without a sample.
+constexpr uint32_t usual_classes = 16;
+
+}  // namespace
 
 using instrument::ProbeKind;
 
-Result<Sample> on_launch(Sample sample, const bundle::LaunchRecord& launch) {
+Result<Sample> on_launch(Sample sample, const bundle::LaunchRecord& launch, bool rotate) {
+  if (sample.choose) {
+    const uint64_t ctas = launch.grid.count();
+    sample.one_in = static_cast<uint32_t>(std::min<uint64_t>(usual_classes, ctas));
+  }
+  sample.rotates_ctas = rotate && sample.one_in > 1;
   if (sample.clusters.empty()) return sample;
   const Dim3 grid = launch.grid, cluster = launch.cluster;
   if (cluster.count() == 0) return unsupported("the launch has no clusters");
@@ -37,6 +48,11 @@ Status makes_sense(ProbeKind probe, const Sample& sample) {
                      "clocks:all and clocks:N are for inst");
   if (sample.whole_sectors && probe != ProbeKind::inst)
     return with_hint(unsupported("records of {} are never written in whole sectors", instrument::probe_info(probe).name), "sectors:whole and sectors:part are for inst");
+  if (sample.rotates_ctas && probe == ProbeKind::pair)
+    return with_hint(unsupported("pair rotates over its sites, in one class of CTAs: it has no part for each class"), "leave out --rotate");
+  if (sample.rotates_ctas && !sample.select.sms.empty())
+    return with_hint(unsupported("a CTA runs on another SM in each part: classes of those on some SMs do not add up"),
+                     "sample sm without --rotate, or rotate over cta:1/N alone");
   if (sample.nth == 1 || instrument::probe_info(probe).points) return {};
   const char* why = probe == ProbeKind::count  ? "its sums are of all executions"
                     : probe == ProbeKind::pair ? "it has one instruction in each replay"
@@ -52,6 +68,7 @@ uint32_t parts_of(const instrument::Splicer& splicer, const Sample& sample, bool
 
 Drawn drawn(const Sample& sample, uint32_t seed, uint32_t wave) {
   Drawn d{sample.one_in, sample.seed.value_or(seed), sample.select, sample.clocks.value_or(instrument::usual_clock_gap), sample.whole_sectors};
+  d.rotates = sample.rotates_ctas;
   if (sample.wave) d.select.ctas = {{0, std::max(1u, wave) - 1}};
   return d;
 }
@@ -68,7 +85,7 @@ Status selects_some(const Sample& sample, const Drawn& d, const bundle::LaunchRe
 std::optional<std::string> tail_of(const Sample& sample, const Drawn& d, const bundle::LaunchRecord& launch, uint32_t wave,
                                    uint32_t warps_per_cta) {
   const uint64_t ctas = launch.grid.count();
-  const bool some = d.one_in > 1 || !d.select.empty();
+  const bool some = (d.one_in > 1 && !d.rotates) || !d.select.empty();
   if (!some || wave == 0 || ctas > 2 * uint64_t{wave} || ctas % wave == 0) return std::nullopt;
   const uint64_t first = ctas / wave * wave;
   uint64_t sampled = 0;

@@ -9,8 +9,9 @@
 
 namespace xtrace::cli {
 
-// Clusters as the CTAs in them. unsupported: there are none, or they are too many separate ranges.
-Result<Sample> on_launch(Sample sample, const bundle::LaunchRecord& launch);
+// Clusters as the CTAs in them, and what Sample::choose leaves open. `rotate`: over classes of CTAs, where it has some.
+// unsupported: there are no clusters, or they are too many separate ranges.
+Result<Sample> on_launch(Sample sample, const bundle::LaunchRecord& launch, bool rotate);
 // Sparse executions are of events that stand for themselves; others refuse them by name.
 Status makes_sense(instrument::ProbeKind probe, const Sample& sample);
 // Sparse replays that a rotation makes: parts beyond the last instruction hold nothing.

@@ -132,6 +132,12 @@ void add_invariants(const trace::InvariantResult& result, diff::SemanticEvidence
 
 }  // namespace
 
+std::vector<uint32_t> with_heads(const LaunchContext& c, const Drawn& drawn, std::vector<uint32_t> bytes) {
+  for (uint32_t w = 0; w < c.warps; ++w)
+    if (drawn.has(w, c.warps_per_cta)) bytes[w] = std::max(1u, bytes[w]);
+  return bytes;
+}
+
 std::vector<uint32_t> room_for_more(std::vector<uint32_t> bytes, uint32_t largest_record) {
   constexpr uint64_t times = 2, records = 64;
   for (uint32_t& b : bytes)
@@ -232,6 +238,8 @@ trace::DeviceReader TraceBuffer::reader(const wire::SlotLayout& slots) {
   };
 }
 
+std::vector<LoadedPart> TraceRun::loaded() const { return loaded_parts(parts, rotated, image()); }
+
 namespace {
 
 Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKind probe, const Drawn& drawn, const Counts& counts, bool compare, const replay::Resources& clean,
@@ -243,6 +251,8 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   instrument::Plan plan{probe, {}, drawn.one_in, drawn.seed, counts.all_launched(), counts.executions(), instrument::ProbeKind::mem,
                              drawn.select, instrument::Around::instruction, counts.left_out.unrecorded};
   plan.clock_gap = drawn.clock_gap;
+  plan.cta_part = cta_parts_of(c, drawn).front();
+  plan.rotates = run->rotated = drawn.rotates;
   instrument::RecordForm form{index_bits, index_bits != 0 && probe == instrument::ProbeKind::block};
   if (!counts.left_out.unrecorded.empty()) form.spare_bytes = spare_bytes;
   if (probe == instrument::ProbeKind::inst) {
@@ -252,8 +262,7 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
     XT_TRY(Stored stored, stored_bytes(c, drawn, plan, form, counts, bytes, entry_in_head));
     for (;;) {
       // Of sparse sites a warp may have met none, and still has its head.
-      for (uint32_t w = 0; w < c.warps; ++w)
-        if (drawn.has(w, c.warps_per_cta)) stored.bytes[w] = std::max(1u, stored.bytes[w]);
+      stored.bytes = with_heads(c, drawn, std::move(stored.bytes));
       if (!counts.stable) stored.bytes = room_for_more(std::move(stored.bytes), c.splicer.largest_record(probe));
       run->buffer.reset();
       XT_TRY(run->buffer, TraceBuffer::create(c.backend, stored.bytes, c.splicer.largest_record(probe), !counts.stable, form));
@@ -264,35 +273,48 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
     }
     if (!stored.without_entry || run->spliced.map.layout.entry_in_head) break;   // else its record needs room after all
   }
-  XT_TRY(run->module, c.backend.load(run->spliced.cubin));
+  XT_TRY(run->parts, load_cta_parts(c, drawn, std::move(run->spliced)));
+  run->spliced = run->parts.front().spliced;
+  run->module = run->parts.front().module;
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
 
-  XT_TRY_STATUS(run->buffer->clear());
-  XT_TRY(const double us, run_restored(c.backend, run->module));
-  if (index_bits != 0 && outlasts(us, index_bits)) {
-    XT_TRY_STATUS(c.backend.unload(run->module));
-    run->buffer.reset();
-    return run_with(c, probe, drawn, counts, compare, clean, 0);
-  }
-  if (compare) XT_TRY_STATUS(compare_now(c, run->module, run->semantics));
-  add_clean_facts(c, run->semantics);
-
-  XT_TRY(const trace::RecordView view, run->buffer->view(run->spliced.map));
-  run->map = view.map;
-  run->doubtful_clocks = view.doubtful_clocks;
-  run->aggregate.emplace(run->map, run->kind);
-  trace::InvariantChecker invariants(run->map, run->kind);
+  std::optional<trace::InvariantChecker> invariants;
   std::vector<uint64_t> counted;
   if (counts.is_exact()) counted.assign(bytes.begin(), bytes.end());
-  trace::DecodeOptions options{view.table, true, counted};
-  XT_TRY(run->summary, trace::decode(view.map, run->kind, view.headers, view.read, options,
-                                     [&](const trace::WarpTrace& t) -> Status {
-                                       run->aggregate->add(t);
-                                       invariants.check(t);
-                                       return {};
-                                     }));
+  uint64_t stored_bytes = 0;
+  for (CtaPart& part : run->parts) {
+    XT_TRY_STATUS(run->buffer->clear());
+    XT_TRY(const double us, run_restored(c.backend, part.module));
+    if (index_bits != 0 && outlasts(us, index_bits)) {
+      XT_TRY_STATUS(unload(c, run->parts));
+      run->buffer.reset();
+      return run_with(c, probe, drawn, counts, compare, clean, 0);
+    }
+    if (compare) XT_TRY_STATUS(compare_now(c, part.module, run->semantics));
+
+    XT_TRY(const trace::RecordView view, run->buffer->view(part.spliced.map));
+    if (!run->aggregate) {
+      run->map = view.map;
+      run->map.layout.all_parts = drawn.rotates;
+      run->aggregate.emplace(run->map, run->kind);
+      invariants.emplace(run->map, run->kind);
+    }
+    run->doubtful_clocks += view.doubtful_clocks;
+    const std::vector<wire::BlockCount> before = run->aggregate->blocks();
+    XT_TRY(const trace::DecodeSummary summary, trace::decode(view.map, run->kind, view.headers, view.read, {view.table, true, counted},
+                                                             [&](const trace::WarpTrace& t) -> Status {
+                                                               run->aggregate->add(t);
+                                                               invariants->check(t);
+                                                               return {};
+                                                             }));
+    part.records = summary.records;
+    part.blocks = less(run->aggregate->blocks(), before);
+    run->summary.add(summary);
+    stored_bytes += view.stored_bytes != 0 ? view.stored_bytes : summary.bytes_written;
+  }
+  add_clean_facts(c, run->semantics);
   diff::SemanticEvidence& e = run->semantics;
-  add_invariants(invariants.result(), e);
+  add_invariants(invariants->result(), e);
   if (drawn.select.sms.empty())
     XT_TRY_STATUS(compare_path(c, run->map, counts, run->aggregate->blocks(), e));
   else
@@ -300,8 +322,7 @@ Result<std::unique_ptr<TraceRun>> run_with(LaunchContext& c, instrument::ProbeKi
   run->records = run->summary.records;
   run->losses = run->summary.losses;
   add_losses(run->losses, e);
-  run->space = space_of(c, run->spliced.report, clean, resources,
-                        view.stored_bytes != 0 ? view.stored_bytes : run->summary.bytes_written);
+  run->space = space_of(c, run->spliced.report, clean, resources, stored_bytes);
   run->space.whole_sectors = form.whole_sectors;
   return run;
 }
@@ -316,9 +337,10 @@ Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::Probe
     if (others.stable) {
       XT_TRY(auto run, run_with(c, probe, drawn, others, compare, clean, short_index_bits(c, others)));
       if (run->semantics.path != diff::PathMatch::differs && run->semantics.lost == 0) return run;
-      XT_TRY_STATUS(c.backend.unload(run->module));   // by chance the counting replays agreed
+      XT_TRY_STATUS(unload(c, run->parts));   // by chance the counting replays agreed
     }
   }
+  if (drawn.rotates && !counts.stable) return parts_differ();
   XT_TRY(auto run, run_with(c, probe, drawn, counts, compare, clean, may_be_short ? short_index_bits(c, counts) : 0));
   // Slots that hold what was counted, and no more, are no place for a warp that waits longer now.
   const bool another_path = run->semantics.path == diff::PathMatch::differs || run->semantics.path == diff::PathMatch::waited ||
@@ -329,7 +351,8 @@ Result<std::unique_ptr<TraceRun>> run_traced(LaunchContext& c, instrument::Probe
     XT_TRY(const bool varies, paths_vary(c, drawn, counts));
     if (!varies) return run;
   }
-  XT_TRY_STATUS(c.backend.unload(run->module));
+  XT_TRY_STATUS(unload(c, run->parts));
+  if (drawn.rotates) return parts_differ();
   run.reset();
   Counts unstable = counts;
   unstable.stable = false;

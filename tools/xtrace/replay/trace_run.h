@@ -8,6 +8,7 @@
 
 #include "instrument/slot_plan.h"
 #include "tools/xtrace/replay/counting.h"
+#include "tools/xtrace/replay/cta_rotation.h"
 #include "tools/xtrace/replay/options.h"
 #include "tools/xtrace/replay/probe_run.h"
 #include "trace/aggregate.h"
@@ -54,11 +55,16 @@ class TraceBuffer {
   Bytes ahead_;
 };
 
+// So that each traced warp has a slot of its own, also one that writes its head alone.
+std::vector<uint32_t> with_heads(const LaunchContext& c, const Drawn& drawn, std::vector<uint32_t> bytes);
 // Bytes for warps that may take another path than was counted.
 std::vector<uint32_t> room_for_more(std::vector<uint32_t> bytes, uint32_t largest_record);
 
 struct TraceRun : ProbeRun {
   BufferImage image() const override { return buffer->image(); }
+  std::vector<LoadedPart> loaded() const override;
+  std::vector<CtaPart> parts;                 // more than one: CTAs, rotated
+  bool rotated = false;
   std::unique_ptr<TraceBuffer> buffer;
   trace::TraceKind kind = trace::TraceKind::block;
   std::optional<trace::Aggregate> aggregate;
