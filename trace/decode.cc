@@ -87,8 +87,8 @@ void look_at_neighbours(const wire::SlotLayout& l, const std::vector<Slot>& slot
   std::vector<uint32_t> order;
   for (uint32_t w = 0; w < slots.size(); ++w)
     if (slots[w].size != 0) order.push_back(w);
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return slots[a].address < slots[b].address; });
+  const auto before = [&](uint32_t a, uint32_t b) { return slots[a].address < slots[b].address; };
+  if (!std::is_sorted(order.begin(), order.end(), before)) std::sort(order.begin(), order.end(), before);
   for (size_t i = 1; i < order.size(); ++i) {
     const Slot &a = slots[order[i - 1]], &b = slots[order[i]];
     SlotView &front = views[order[i - 1]], &back = views[order[i]];

@@ -548,9 +548,11 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     if (address < view_base || w >= headers.size())
       return internal("a slot at {:#x}, there are {}", address, headers.size());
     if (warp != w) {
-      XT_TRY(const ByteView slot, slots->of(static_cast<uint32_t>(w)));
       chunks.assign(chunk_bytes, std::byte{0});   // where the head would be
-      if (headers[w].start_clock != 0) Stream(slots->map, slots->implied, static_cast<uint32_t>(w), slot, headers[w].start_clock).run(&chunks);
+      if (headers[w].start_clock != 0) {
+        XT_TRY(const ByteView slot, slots->of(static_cast<uint32_t>(w)));
+        Stream(slots->map, slots->implied, static_cast<uint32_t>(w), slot, headers[w].start_clock).run(&chunks);
+      }
       warp = static_cast<uint32_t>(w);
     }
     if (offset > chunks.size()) return ByteView();

@@ -94,10 +94,11 @@ class PlainInst {
  public:
   PlainInst(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)
       : c_(c), block_(c.blocks.blocks[number]), number_(number), full_(c.full(number)), sectors_(c.fills_sectors(number)),
-        few_(c.scope.is_sparse()), lanes_(full_ && c.map.layout.last_lanes == 32 && !few_ && !early(c, number) ? c.scratch.lane_groups() : std::nullopt), previous_(previous),
+        few_(c.scope.is_sparse()), lanes_(full_ && c.map.layout.last_lanes == 32 && !early(c, number) ? c.scratch.lane_groups() : std::nullopt), previous_(previous),
         clock_at_(block_.count) {
     const bool some = !c.scope.places.empty() || few_;
     sparse_ = !some && c.plan.clock_gap != 0;
+    apart_ = sparse_ || few_;
     wanted_ = clock_places(c.code, block_, sparse_ ? c.plan.clock_gap : 0);
     if (some)
       for (uint32_t k = 0; k < block_.count; ++k) wanted_[k] = (k == 0 && !few_) || c.scope.has(block_.first + k);
@@ -171,7 +172,7 @@ class PlainInst {
   // before the next word comes, which costs less where few clocks follow.
   bool find_plan() {
     std::vector<bool> heads;   // with the clock
-    if (c_.layout.index_bits != 0 && (!lanes_ || sparse_)) heads.push_back(true);
+    if (c_.layout.index_bits != 0 && (!lanes_ || apart_)) heads.push_back(true);
     if (lanes_ || heads.empty()) heads.push_back(false);
     constexpr double missing_clock = 2;
     std::optional<double> least;
@@ -237,8 +238,8 @@ class PlainInst {
       double best_worth = 0;
       for (unsigned registers : {1u, 2u, 4u})
         for (Fill fill : {Fill::halves, Fill::halves_behind_whole, Fill::whole}) {
-          if (fill == Fill::halves_behind_whole && !(lanes_ && sparse_)) continue;
-          if (few_ && (fill != Fill::whole || 4 * registers > few_bytes)) continue;
+          if (fill == Fill::halves_behind_whole && !(lanes_ && apart_)) continue;
+          if (few_ && 4 * registers > few_bytes) continue;
           auto p = longest(headed, clock, registers, fill, at, previous);
           if (!p || p->worth() <= best_worth) continue;
           best_worth = p->worth();
@@ -413,7 +414,7 @@ class PlainInst {
         merge_group = group;
       }
     }
-    if (sparse_ && p.groups == 1)
+    if (apart_ && p.groups == 1)
       finish_early(p, merge_reg, odd_at);
     else
       finish(p, merge_reg, merge_group);
@@ -489,6 +490,7 @@ class PlainInst {
   std::optional<Holder>& previous_;
   bool clock_in_head_ = false;
   bool sparse_ = false;            // some instructions have no clock, as others tell it
+  bool apart_ = false;             // between two clocks lie instructions without
   std::vector<bool> wanted_;       // instructions that have one, if a register is free
   std::vector<Word> header_;
   std::vector<Piece> pieces_;

@@ -223,6 +223,39 @@ TEST(Splice, ClocksAreReadInFrontOfTheRestOfThePrologue) {
   EXPECT_GE(spread, 10u);
 }
 
+// Parts of sparse sites: where no lane is missing, clocks of a block with several sites share a register by lane groups, two to a word.
+TEST(Splice, ClocksOfSparseSitesArePacked) {
+  size_t several = 0, packed = 0, halves = 0;
+  for (const Kernel& k : fixture_kernels("sm_90")) {
+    const auto whole = Splicer::create(k.cubin, k.name, small_shape());
+    if (!whole) continue;
+    wire::SlotLayout layout = some_layout(small_shape(), false, false);
+    layout.index_bits = whole->index_bits();
+    Plan plan = plan_of(ProbeKind::inst);
+    plan.clock_gap = usual_clock_gap;
+    plan.full_blocks.assign(whole->blocks().size(), true);
+    for (uint32_t part = 0; part < 8; ++part) {
+      const auto spliced = whole->sparse({8, part}).splice(plan, layout);
+      if (!spliced) continue;
+      for (const wire::Block& b : spliced->map.blocks) {
+        uint32_t clocks = 0, whole_words = 0;
+        for (uint32_t i = 0; i < b.clocks && b.record_bytes != 0 && !b.clock_at.empty(); ++i) {
+          clocks += b.has_clock(i);
+          whole_words += b.has_clock(i) && b.clock_at[i].bytes != 2;
+        }
+        if (clocks < 3) continue;
+        ++several;
+        packed += b.grouped;
+        halves += whole_words < clocks;
+        EXPECT_LE(b.record_bytes, 8 * clocks) << k.name << " " << b.first_pc;
+      }
+    }
+  }
+  EXPECT_GT(several, 100u);
+  EXPECT_GT(packed, several / 2) << "of " << several;
+  EXPECT_GT(halves, several / 4) << "of " << several;
+}
+
 // The record of a block in which lanes may end stands in it, whatever follows.
 TEST(Splice, RecordsAreStoredBeforeLanesEnd) {
   size_t ends = 0;

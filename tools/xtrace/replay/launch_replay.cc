@@ -30,6 +30,12 @@ uint64_t executions_of_sites(const instrument::Splicer& splicer, const trace::Ag
   return sum;
 }
 
+bool records_nothing(const instrument::Splicer& splicer, ProbeKind probe, const Counts& counts) {
+  for (uint32_t b = 0; b < counts.blocks.size(); ++b)
+    if (counts.blocks[b].warps != 0 && splicer.record_bytes(probe, b) != 0) return false;
+  return true;
+}
+
 }  // namespace
 
 std::string stem_of(const bundle::LaunchRecord& launch) {
@@ -205,6 +211,8 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
       report_.warnings.push_back("two counting replays took different paths: " + *difference);
     for (ProbeKind probe : options_.probes) {
       if (probe == ProbeKind::none || !holds(probe)) continue;
+      // Nothing of the part was executed; the first has the kernel's entry.
+      if (sample.part != 0 && records_nothing(splicer, probe, *counts)) continue;
       if (const Status sense = makes_sense(probe, sample); !sense) {
         refuse(probe, sample, sense.error());
         continue;

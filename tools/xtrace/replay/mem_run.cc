@@ -197,6 +197,10 @@ Result<std::unique_ptr<MemRun>> rotate_addresses(LaunchContext& c, uint32_t site
     if (recorded.largest_record(instrument::ProbeKind::mem) == 0 && !last) continue;
     LaunchContext local{c.backend, c.launch, splicer, c.reference, c.warps, c.warps_per_cta};
     XT_TRY(const Counts counts, count_launch(local, drawn));
+    bool executed = last;
+    for (uint32_t b = 0; b < counts.blocks.size() && !executed; ++b)
+      executed = counts.blocks[b].warps != 0 && recorded.record_bytes(instrument::ProbeKind::mem, b) != 0;
+    if (!executed) continue;
     XT_TRY(std::unique_ptr<MemRun> run, run_addresses(local, drawn, counts, compare, clean));
     run->part = part;
     if (!all) {
