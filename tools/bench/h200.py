@@ -170,7 +170,7 @@ def replay(arguments, bundle, sms, out, pair_sites):
     # The traces are thrown away, so that no timelines are drawn.
     command = [arguments.build / "bin" / "xtrace", "replay", bundle, f"--probes={arguments.probes}", "--compare", "--json", out,
                f"--pair-sites={pair_sites}", "--interval-sites=1", f"--processes={arguments.processes}",
-               f"--time-limit={arguments.time_limit}", "--max-slices=1000", "--quiet", *(f"--sample={sample}" for sample in arguments.sample)]
+               f"--time-limit={arguments.time_limit}", "--max-slices=1000", "--quiet", *(f"--sample={sample}" for sample in arguments.sample if sample != "usual")]
     if arguments.rotate or any("site:" in sample for sample in arguments.sample):
         command.append("--rotate")
     run(command, allowed=(0, 1, 2))   # verdicts; each is a result
@@ -268,8 +268,9 @@ def main():
                         help="folder with bin/xtrace")
     parser.add_argument("--commit", help="of the sources that were built")
     parser.add_argument("--only", action="append", metavar="PROGRAM", help="kernels13, hard_cases, many_waves or torch_ops")
-    parser.add_argument("--sample", action="append", metavar="all|cta:1/N|site:1/N",
-                        help="sampling rate (default: all and cta:1/16); sites are rotated: all N parts, and the median of them")
+    parser.add_argument("--sample", action="append", metavar="all|cta:1/N|site:1/N|usual",
+                        help="sampling rate (default: all and cta:1/16); sites are rotated: all N parts, and the median of them; usual: what "
+                        "xtrace takes by itself (pair)")
     parser.add_argument("--rotate", action="store_true", help="over the CTAs of cta:1/N as well")
     parser.add_argument("--probes", default=PROBES, help=f"with commas (default: {PROBES})")
     parser.add_argument("--processes", type=int, default=5, help="processes that time a launch")
