@@ -4,14 +4,13 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <optional>
 
 #include "base/bytes.h"
+#include "trace/executions.h"
 #include "trace/implied_blocks.h"
 #include "trace/implied_clocks.h"
-#include "trace/lane_calls.h"
 
 namespace xtrace::trace {
 namespace {
@@ -34,13 +33,12 @@ T value_at(ByteView bytes, uint64_t offset) {
 class Stream {
  public:
   Stream(const wire::AddressMap& map, const ImpliedBlocks& implied, uint32_t warp, ByteView slot, uint64_t start_clock)
-      : map_(map), implied_(implied), all_lanes_(map.layout.lanes_of(warp)), slot_(slot), clock_(start_clock), at_(map.layout.lead_bytes) {
-    latest_.fill(nowhere);
-  }
+      : map_(map), all_lanes_(map.layout.lanes_of(warp)), slot_(slot), clock_(start_clock), at_(map.layout.lead_bytes),
+        executions_(map, implied, all_lanes_) {}
 
   // Appends what the records stand for to `out` (if it is not null).
   void run(Bytes* out) {
-    out_ = out;
+    executions_.write_to(out);
     if (map_.layout.entry_in_head) execution(0, all_lanes_);
     while (!ended_) {
       if (map_.layout.short_records)
@@ -50,240 +48,23 @@ class Stream {
       else
         chunked_record();
     }
-    with_implied();
+    executions_.finish();
   }
-  uint32_t bytes() const { return bytes_; }
-  uint32_t last_clock() const { return static_cast<uint32_t>(std::max(clock_, last_clock_)); }
+  uint32_t bytes() const { return executions_.bytes(); }
+  uint32_t last_clock() const { return static_cast<uint32_t>(std::max(clock_, executions_.last_clock())); }
   bool terminated() const { return terminated_; }
   uint64_t doubtful() const { return doubtful_; }
   uint64_t stored() const { return at_ - map_.layout.lead_bytes - unwritten_; }   // bytes of records in the slot
 
  private:
-  void put(const wire::Chunk& c) {
-    bytes_ += chunk_bytes;
-    if (out_ != nullptr) append(*out_, c);
-  }
-  struct Execution {
-    uint32_t block, mask;
-    uint64_t clock, last;   // of its first instruction, and of its last one if that has one
-    size_t clocks = 0;      // `inst`: where its clocks begin in clocks_
-  };
-  using NextEnds = std::array<ImpliedBlocks::End, 32>;   // by lane: where its way ends
-  // Lanes of an execution that came from a counted loop, to which they came together from an execution with a record.
-  using Origin = std::pair<size_t, uint32_t>;   // that one, in executions_, and the loop
-  struct Leaving {
-    size_t execution;           // in executions_
-    Origin origin;
-    uint32_t mask;
-    std::array<uint32_t, 32> rounds;   // by lane
-    uint32_t first, most;       // of their rounds those up to `first` are in front of an earlier leaving
-  };
-  static constexpr size_t nowhere = ~size_t{0};
-  void emit(const Execution& e) {
-    last_clock_ = e.last;
-    const uint32_t n = map_.blocks[e.block].clocks;
-    if (n == 0) {
-      put({{wire::word0(wire::RecordKind::block, e.block), e.mask, static_cast<uint32_t>(e.clock),
-            static_cast<uint32_t>(e.clock >> 32)}});
-      return;
-    }
-    wire::Chunk c{{wire::word0(wire::RecordKind::inst, e.block), e.mask, 0, 0}};
-    uint32_t filled = 2;
-    for (uint32_t i = 0; i < n; ++i) {
-      c.word[filled++] = static_cast<uint32_t>(clocks_[e.clocks + i]);
-      if (filled < 4) continue;
-      put(c);
-      c = {};
-      filled = 0;
-    }
-    if (filled != 0) put(c);
-  }
-  void execution(const Execution& e) {
-    if (implied_.any()) {
-      for (uint32_t lane = 0; lane < 32; ++lane)
-        if (e.mask >> lane & 1) latest_[lane] = executions_.size();
-      return executions_.push_back(e);
-    }
-    emit(e);
-    clocks_.clear();
-  }
-  void execution(uint32_t block, uint32_t mask) { execution({block, mask, clock_, clock_}); }
-  // The next execution is of lanes that may have counted rounds of a loop in front of it. False: what they counted can not be.
-  bool leave_loops(uint32_t block, uint32_t mask) {
+  void execution(uint32_t block, uint32_t mask) { executions_.add({block, mask, clock_, clock_}); }
+  // By lane, as counted in the loops in front of the block.
+  std::array<uint32_t, 32> rounds_of(uint32_t block) const {
     const wire::Block& behind = map_.blocks[block];
+    if (!behind.rounds_alike) return value_at<std::array<uint32_t, 32>>(slot_, at_ + behind.rounds_at);
     std::array<uint32_t, 32> rounds;
-    if (behind.rounds_alike) rounds.fill(value_at<uint32_t>(slot_, at_ + behind.rounds_at));
-    else rounds = value_at<std::array<uint32_t, 32>>(slot_, at_ + behind.rounds_at);
-    std::map<Origin, Leaving> leavings;
-    for (uint32_t lane = 0; lane < 32; ++lane) {
-      if ((mask >> lane & 1) == 0 || rounds[lane] == 0) continue;
-      const size_t from = latest_[lane];
-      if (from == nowhere) return false;
-      const Execution& before = executions_[from];
-      const uint32_t loop = implied_.loop_on_the_way(before.block, block);
-      // A warp issues one instruction a cycle at most.
-      if (loop == ImpliedBlocks::none || clock_ < before.clock || uint64_t{rounds[lane]} * map_.blocks[loop].instructions > clock_ - before.clock)
-        return false;
-      const Origin origin{from, loop};
-      Leaving& l = leavings.try_emplace(origin, Leaving{executions_.size(), origin, 0, rounds, most_rounds_[origin], 0}).first->second;
-      l.mask |= 1u << lane;
-      l.most = std::max(l.most, rounds[lane]);
-    }
-    for (const auto& [origin, l] : leavings) {
-      most_rounds_[origin] = std::max(l.first, l.most);
-      leavings_.push_back(l);
-    }
-    return true;
-  }
-  // Puts the executions of implied blocks among the others: from back to front, what each lane does next.
-  void with_implied() {
-    std::vector<Execution> all;   // last first
-    NextEnds next;
-    next.fill(ImpliedBlocks::none);
-    std::vector<LaneCalls::Targets> targets;   // of executions that return, in order
-    if (implied_.returning()) {
-      LaneCalls calls(map_, implied_);
-      size_t leaving = 0;
-      for (size_t k = 0; k < executions_.size(); ++k) {
-        const Execution& e = executions_[k];
-        uint32_t by_loop = 0;
-        for (; leaving < leavings_.size() && leavings_[leaving].execution == k; ++leaving) by_loop |= leavings_[leaving].mask;
-        const LaneCalls::Targets& of_lanes = calls.next(e.block, e.mask, by_loop);
-        if (map_.blocks[e.block].returns) targets.push_back(of_lanes);
-      }
-    }
-    std::map<Origin, std::vector<Leaving>> later;   // leavings of those who came to a loop together
-    for (; !executions_.empty(); executions_.pop_back()) {
-      const Execution& e = executions_.back();
-      if (map_.blocks[e.block].returns && !targets.empty()) {
-        behind_return(e, targets.back(), next, all);
-        targets.pop_back();
-      } else {
-        behind(e, implied_.behind(e.block), next, all);
-      }
-      all.push_back(e);
-      for (uint32_t lane = 0; lane < 32; ++lane)
-        if (e.mask >> lane & 1) next[lane] = ImpliedBlocks::end_at(e.block, false);
-      const auto leaves = [&](size_t back) { return leavings_.size() > back && leavings_[leavings_.size() - 1 - back].execution == executions_.size() - 1; };
-      for (size_t k = 0; leaves(k); ++k)
-        for (uint32_t left = leavings_[leavings_.size() - 1 - k].mask; left != 0; left &= left - 1)
-          next[static_cast<size_t>(std::countr_zero(left))] = ImpliedBlocks::end_at(e.block, true);
-      for (; leaves(0); leavings_.pop_back()) {
-        std::vector<Leaving>& together = later[leavings_.back().origin];
-        together.push_back(leavings_.back());
-        put_rounds(together, next, all);
-      }
-    }
-    for (; !all.empty(); all.pop_back()) emit(all.back());
-  }
-  void behind(const Execution& e, const ImpliedBlocks::Ways& ways, NextEnds& next, std::vector<Execution>& all) {
-    gather(e, ways, next, all);
-    if (!ways.steps.empty()) through(e, ways, next, all);
-  }
-  // Lanes that return to different places, that with the lowest block number first.
-  void behind_return(const Execution& e, const LaneCalls::Targets& targets, NextEnds& next, std::vector<Execution>& all) {
-    std::map<uint32_t, uint32_t, std::greater<>> lanes;
-    for (uint32_t lane = 0; lane < 32; ++lane)
-      if (e.mask >> lane & 1) lanes[targets[lane]] |= 1u << lane;
-    for (const auto& [target, mask] : lanes) {
-      Execution part = e;
-      part.mask = mask;
-      behind(part, implied_.behind(e.block, target), next, all);
-    }
-  }
-  // The rounds in front of the leaving that is the last of `leavings` and the first of them in time, last first. They are spread evenly
-  // over the time since the execution before, and the blocks behind that one, could end.
-  void put_rounds(const std::vector<Leaving>& leavings, const NextEnds& next, std::vector<Execution>& all) {
-    const Leaving& leaving = leavings.back();
-    if (leaving.most <= leaving.first) return;
-    const Execution& before = executions_[leaving.execution - 1];
-    const uint64_t end = all.back().clock, begin = std::min(end, end_of(before) + lanes_behind(before, implied_.behind(before.block), next).cycles), n = leaving.most - leaving.first;
-    std::array<uint32_t, 32> rounds{};   // by lane, of those that are still there
-    for (const Leaving& l : leavings)
-      for (uint32_t left = l.mask; left != 0; left &= left - 1) {
-        const auto lane = static_cast<size_t>(std::countr_zero(left));
-        rounds[lane] = l.rounds[lane];
-      }
-    for (uint64_t k = n; k-- > 0;) {
-      uint32_t mask = 0;
-      for (uint32_t lane = 0; lane < 32; ++lane) mask |= static_cast<uint32_t>(rounds[lane] > leaving.first + k) << lane;
-      const uint64_t clock = begin + (end - begin) * k / n;
-      all.push_back({leaving.origin.second, mask, clock, clock});
-    }
-  }
-  // Where lanes of `e` came to their next record through a gathered block, that block's execution, and what lies behind it: by all lanes,
-  // as none of them has had a record since.
-  void gather(const Execution& e, const ImpliedBlocks::Ways& ways, NextEnds& next, std::vector<Execution>& all) {
-    for (uint32_t g : ways.gathered) {
-      bool through_it = false;
-      for (uint32_t lane = 0; lane < 32; ++lane)
-        through_it |= (e.mask >> lane & 1) != 0 && !ways.last_to.contains(next[lane]) && implied_.leads(g, next[lane]);
-      if (!through_it) continue;
-      const ImpliedBlocks::Ways& behind = implied_.behind(g);
-      const wire::Block& block = map_.blocks[g];
-      uint64_t earliest = e.last;
-      if (all.empty()) {
-        earliest = end_of(e);
-        for (uint32_t s = ways.to(g); s != ImpliedBlocks::none; s = ways.steps[s].before) earliest += map_.blocks[ways.steps[s].block].least_cycles;
-      }
-      Execution together{g, all_lanes_, earliest, earliest, clocks_.size()};
-      clocks_.resize(clocks_.size() + block.clocks);
-      gather(together, behind, next, all);
-      through(together, behind, next, all);
-      const uint64_t clock = all.empty() ? earliest + block.least_cycles : all.back().clock;
-      together.clock = together.last = std::max(earliest, clock - std::min<uint64_t>(clock, block.least_cycles));
-      if (block.clocks != 0) {
-        place_clocks(block, earliest, clock, clocks_of(together));
-        together.clock = clocks_of(together).front();
-        together.last = clocks_of(together).back();
-      }
-      all.push_back(together);
-      next.fill(ImpliedBlocks::end_at(g, false));
-    }
-  }
-  struct Behind {
-    std::vector<uint32_t> lanes;   // by step; of loops none
-    uint64_t cycles = 0;           // of the blocks that lanes went through
-  };
-  Behind lanes_behind(const Execution& e, const ImpliedBlocks::Ways& ways, const NextEnds& next) const {
-    std::vector<uint32_t> lanes(ways.steps.size(), 0);
-    uint64_t cycles = 0;
-    for (uint32_t left = e.mask; left != 0;) {
-      const uint32_t to = next[static_cast<size_t>(std::countr_zero(left))];
-      uint32_t together = 0;
-      for (uint32_t lane = 0; lane < 32; ++lane)
-        if (left >> lane & 1 && next[lane] == to) together |= 1u << lane;
-      left &= ~together;
-      for (uint32_t s = ways.to(to); s != ImpliedBlocks::none; s = ways.steps[s].before)
-        if (!map_.blocks[ways.steps[s].block].loop) lanes[s] |= together;
-    }
-    for (size_t s = 0; s < lanes.size(); ++s)
-      if (lanes[s] != 0) cycles += map_.blocks[ways.steps[s].block].least_cycles;
-    return {std::move(lanes), cycles};
-  }
-  // The executions behind `e`, last first. They begin as late as the warp's next clock allows by the stall counts; where there is
-  // none, as early as the clock before allows.
-  void through(const Execution& e, const ImpliedBlocks::Ways& ways, const NextEnds& next, std::vector<Execution>& all) {
-    const auto [lanes, cycles] = lanes_behind(e, ways, next);
-    uint64_t clock = all.empty() ? end_of(e) + cycles : all.back().clock;
-    for (size_t s = lanes.size(); s-- > 0;) {
-      if (lanes[s] == 0) continue;
-      const uint32_t block = ways.steps[s].block;
-      const uint64_t behind = clock;
-      clock = std::max(e.last, clock - std::min<uint64_t>(clock, map_.blocks[block].least_cycles));
-      all.push_back({block, lanes[s], clock, clock, clocks_.size()});
-      if (map_.blocks[block].clocks == 0) continue;
-      clocks_.resize(clocks_.size() + map_.blocks[block].clocks);
-      place_clocks(map_.blocks[block], e.last, behind, clocks_of(all.back()));
-      all.back().last = clocks_.back();
-    }
-  }
-  std::span<uint64_t> clocks_of(const Execution& e) { return {clocks_.data() + e.clocks, map_.blocks[e.block].clocks}; }
-  // When what follows issues, at the earliest.
-  uint64_t end_of(const Execution& e) const {
-    const wire::Block& block = map_.blocks[e.block];
-    if (block.clocks == 0) return e.clock + block.least_cycles;
-    return e.last + (block.clock_at.empty() ? 1 : block.clock_at.back().stall);
+    rounds.fill(value_at<uint32_t>(slot_, at_ + behind.rounds_at));
+    return rounds;
   }
   // Room for `bytes` and a first word that is not zero.
   bool begins(uint32_t bytes) {
@@ -293,8 +74,8 @@ class Stream {
     return !ended_;
   }
   void give_up() {
-    with_implied();
-    put({{no_record, 0, 0, 0}});
+    executions_.finish();
+    executions_.put({{no_record, 0, 0, 0}});
     ended_ = terminated_ = true;
   }
 
@@ -309,7 +90,7 @@ class Stream {
     clock_ += ((word >> n) - static_cast<uint32_t>(clock_)) & (~0u >> n);
     const bool full = map_.blocks[block].full;
     const uint32_t mask = full ? all_lanes_ : value_at<uint32_t>(slot_, at_ + sizeof word);
-    if (map_.blocks[block].rounds_at != 0 && !leave_loops(block, mask)) return give_up();
+    if (map_.blocks[block].rounds_at != 0 && !executions_.leave_loops(block, mask, rounds_of(block), clock_)) return give_up();
     execution(block, mask);
     if (map_.blocks[block].rounds_bytes() > 4) unwritten_ += 4 * static_cast<uint64_t>(32 - std::popcount(mask));   // each lane its word
     uint64_t at = at_;
@@ -324,7 +105,7 @@ class Stream {
   void short_pair() {
     constexpr uint32_t size = 8;
     if (!begins(size)) return;
-    put({{wire::word0(wire::RecordKind::pair, 0), ~0u, value_at<uint32_t>(slot_, at_), value_at<uint32_t>(slot_, at_ + 4)}});
+    executions_.put({{wire::word0(wire::RecordKind::pair, 0), ~0u, value_at<uint32_t>(slot_, at_), value_at<uint32_t>(slot_, at_ + 4)}});
     clock_ += value_at<uint32_t>(slot_, at_ + 4) - static_cast<uint32_t>(clock_);
     at_ += size;
   }
@@ -340,7 +121,7 @@ class Stream {
       const bool pair = wire::kind_of(c.word[0]) == wire::RecordKind::pair;
       clock_ += (pair ? c.word[3] : c.word[2]) - static_cast<uint32_t>(clock_);
       if (!pair) c.word[3] = static_cast<uint32_t>(clock_ >> 32);   // counted from the head's clock, like all others
-      put(c);
+      executions_.put(c);
       at_ += chunk_bytes;
       return;
     }
@@ -356,9 +137,8 @@ class Stream {
     const uint32_t n = map_.layout.index_bits;
     const auto previous = static_cast<uint32_t>(clock_);
     auto clock = previous;
-    const Execution at{index, block.full ? all_lanes_ : value_at<uint32_t>(slot_, at_ + sizeof head), 0, 0, clocks_.size()};
-    clocks_.resize(clocks_.size() + block.clocks);
-    const std::span<uint64_t> clocks = clocks_of(at);
+    const Executions::Execution at = executions_.begin(index, block.full ? all_lanes_ : value_at<uint32_t>(slot_, at_ + sizeof head));
+    const std::span<uint64_t> clocks = executions_.clocks_of(at);
     bool any = false;
     uint8_t last_bytes = 0;
     for (uint32_t i = 0; i < block.clocks; ++i) {
@@ -382,21 +162,14 @@ class Stream {
     }
     halves_ = !block.clock_at.empty() && last_bytes == 2;
     place_clocks(block, clocks);
-    execution({at.block, at.mask, clocks.front(), clocks.back(), at.clocks});
+    executions_.add({at.block, at.mask, clocks.front(), clocks.back(), at.clocks});
   }
 
   const wire::AddressMap& map_;
-  const ImpliedBlocks& implied_;
   const uint32_t all_lanes_;   // of the warp
   ByteView slot_;
-  uint64_t clock_, at_, last_clock_ = 0;
-  std::vector<Execution> executions_;   // not yet emitted
-  std::vector<Leaving> leavings_;       // of those
-  std::array<size_t, 32> latest_;       // by lane: its last one so far
-  std::map<Origin, uint32_t> most_rounds_;   // in front of leavings so far
-  std::vector<uint64_t> clocks_;        // of instructions, of those
-  Bytes* out_ = nullptr;
-  uint32_t bytes_ = 0;
+  uint64_t clock_, at_;
+  Executions executions_;
   uint64_t doubtful_ = 0, unwritten_ = 0;
   bool ended_ = false, terminated_ = false;
   bool halves_ = false;          // the record before ended with half a clock
