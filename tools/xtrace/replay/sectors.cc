@@ -3,7 +3,7 @@
 namespace xtrace::cli {
 
 bool whole_sectors_pay(const Footprint& f) {
-  constexpr uint64_t few = 8;   // of the L2 one part in so many
+  constexpr uint64_t few = 8;   // of the L2 one part in so many [measured H200: 24 MiB gained, 2.8 MiB did not; between them a guess]
   return f.memory_bytes + f.record_bytes > f.l2_bytes && f.record_bytes > f.l2_bytes / few;
 }
 
