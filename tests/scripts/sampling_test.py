@@ -106,6 +106,20 @@ def main():
     for probe in ("sync", "range", "count", "mem", "pair", "block", "inst"):
         expect(f"collatz: nth of {probe} is refused", "every nth execution" in (found[probe, "nth:3"]["refused"] or ""), found[probe, "nth:3"])
 
+    # Whole sectors: the same records, longer ones; without an L2 only when asked for.
+    for kernel in ("transpose_tiled", "collatz"):
+        found = replay(xtrace, "kernels13-small.xtr", kernel, "--probes=inst,block", "--sample=all", "--sample=sectors:part", "--sample=sectors:whole")
+        usual, part, whole = (found["inst", s] for s in ("all", "sectors:part", "sectors:whole"))
+        sectors = [c["space"]["whole_sectors"] for c in (usual, part, whole)]
+        expect(f"{kernel}: whole sectors where they were asked for", sectors == [False, False, True], sectors)
+        size = [c["space"]["trace_bytes"] for c in (usual, part, whole)]
+        expect(f"{kernel}: whole sectors are longer", size[0] == size[1] < size[2] and size[2] % 32 == 0, size)
+        expect(f"{kernel}: whole sectors say the same", part["records"] == whole["records"] > 0 and
+               all(c["aspects"]["semantics"] == "trusted" for c in (part, whole)), whole)
+        expect(f"{kernel}: whole sectors of block are refused", "never written in whole sectors" in (found["block", "sectors:whole"]["refused"] or ""), found)
+    found = replay(xtrace, "kernels13-small.xtr", "sgemm", "--probes=inst", "--sample=sectors:whole")
+    expect("sgemm: leaves no register for whole sectors", "no such register" in (found["inst", "sectors:whole"]["refused"] or ""), found)
+
     # What a warp asks in a loop has no records, whose number is another one each time: it is listed, and nothing of it is in the table.
     found = replay(xtrace, "hard_cases-small.xtr", "spin_lock", "--probes=mem", "--sample=all", "--at", "op:*")["mem", "all"]
     asking = [line for line in found["not_covered"] if "ATOMG.E.CAS" in line and "whether others are done" in line]
