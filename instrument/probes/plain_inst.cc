@@ -16,8 +16,8 @@
 // Where not every instruction has a clock (clocks.h), the first one may stand in the head beside the block number, shifted before
 // the next word goes into its register: { clock << n | block + 1, clock, clock, clock } by one store, or the head alone.
 //
-// Under sparse sites only these have a clock, the first of them in the head, and all are whole: { clock << n | block + 1, mask } is
-// the record of a block with one site. Such records are whole words of 64 bits, others whole chunks.
+// Under sparse sites only these have a clock, the first of them in the head: { clock << n | block + 1, mask } is the record of a block
+// with one site. Such records are whole words of 64 bits, others whole chunks, so that no store is wider.
 //
 // In whole sectors (trace/wire/record.h) each piece of a full block fills one or two: one register by the offset that the kernel holds
 // for that, so that lane groups have two words each; of two and four registers a mask of it says where a lane's words go.

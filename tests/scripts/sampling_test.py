@@ -81,6 +81,13 @@ def main():
         for c in parts["block"] + parts["inst"]:
             expect(f"{kernel}: {c['probe']} {c['sample']} has its own files", len(c["artefacts"]) >= 2, c["artefacts"])
 
+    # Parts of which nothing was executed are left out: two of the twelve blocks were not.
+    found = replay(xtrace, "hard_cases-small.xtr", "assert_holds", "--probes=count,block", "--sample=site:1/16", "--rotate")
+    rows = found["count", "site:1/16"]["table"]
+    executed = {row["block"] for row in rows if row["warps"]}
+    parts = {int(s.split("+")[1]) if "+" in s else 0 for p, s in found if p == "block"}
+    expect("assert_holds: a part for each executed block", parts == executed != {row["block"] for row in rows}, (parts, executed))
+
     # The interpreter puts CTA n on SM n: counts of SMs are those of CTAs.
     found = replay(xtrace, "kernels13-small.xtr", "saxpy", "--probes=count", "--sample=all", "--sample=sm:1-2", "--sample=cta:1-2")
     by_sm, by_cta, all_of_them = (found["count", s] for s in ("sm:1-2", "cta:1-2", "all"))
