@@ -61,6 +61,11 @@ TEST(ReplayOptions, Samples) {
     }
   }
   EXPECT_NE(parse_sample("lane:0").error().message.find("lanes are not sampled"), std::string::npos);
+  for (const char* by_list : {"warp:1/4", "sm:1/4"}) EXPECT_NE(parse_sample(by_list).error().message.find("by list"), std::string::npos);
+  Sample part = *parse_sample("cta:1/16@5,site:1/8");
+  part.part = 3;
+  part.cta_part = 11;
+  EXPECT_EQ(part.text(), "cta:1/16@5+11,site:1/8+3");
   EXPECT_NE(parse_sample("time:5-9").error().message.find("from its first cycle to its last"), std::string::npos);
   EXPECT_NE(parse_sample("cluster:1/4").error().message.find("clusters are sampled by list"), std::string::npos);
 }

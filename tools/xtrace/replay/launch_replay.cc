@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/replay/launch_run.h"
@@ -175,6 +176,11 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
   std::vector<Sample> samples;
   for (Sample sample : options_.samples)
     for (sample.part = 0; sample.part < parts_of(*splicer_, sample, options_.rotate); ++sample.part) samples.push_back(sample);
+  struct Pace {
+    size_t parts = 0;
+    std::chrono::duration<double> took{};
+  };
+  std::map<std::string, Pace> paces;   // of rotations whose parts are merged
   for (const Sample& asked : samples) {
     const Result<Sample> here = on_launch(asked, launch_.record, options_.rotate);
     if (!here) {
@@ -231,9 +237,11 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
         continue;
       }
       if (const size_t parts = (*run)->loaded().size(); parts > 1) {
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-        warn(fmt::format("{} {}: {} parts in {:.2f} s ({:.0f} parts/s)", instrument::probe_info(probe).name, sample.text(), parts,
-                         took.count(), static_cast<double>(parts) / std::max(took.count(), 1e-9)));
+        Sample rotation = sample;
+        rotation.part = 0;
+        Pace& pace = paces[fmt::format("{} {}", instrument::probe_info(probe).name, rotation.text())];
+        pace.parts += parts;
+        pace.took += std::chrono::steady_clock::now() - start;
       }
       ConfigReport config;
       config.probe = std::string(instrument::probe_info(probe).name);
@@ -263,6 +271,9 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
       }
     }
   }
+  for (const auto& [rotation, pace] : paces)
+    warn(fmt::format("{}: {} parts in {:.2f} s ({:.0f} parts/s)", rotation, pace.parts, pace.took.count(),
+                     static_cast<double>(pace.parts) / std::max(pace.took.count(), 1e-9)));
   return {};
 }
 
