@@ -207,6 +207,32 @@ TEST(RotatedCtas, AndSites) {
     EXPECT_EQ(config_of(*r.report, probe, "cta:1/3,site:1/4")->table_json, config_of(*r.report, probe, "all")->table_json);
 }
 
+// Of two parts of sites, each a configuration of four classes: the median of these, and that of all eight beside it.
+TEST(RotatedCtas, EachClassHasItsRatioAndItsFloor) {
+  Sample both = one_in(4);
+  both.sites_one_in = 2;
+  const Replayed r = rotate_ctas({ProbeKind::block}, {both}, [](Saboteur& s) {
+    s.device = "NVIDIA H200";
+    Timer t;
+    t.noise = 1e-6;
+    t.ratios = {1, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08};
+    s.on_time = t;
+  });
+  ASSERT_TRUE(r.report) << r.report.error().to_string();
+  ASSERT_EQ(r.report->configs.size(), 2u);
+  ASSERT_EQ(r.report->rotations.size(), 1u);
+  const diff::Rotation& rotation = r.report->rotations[0];
+  ASSERT_EQ(rotation.parts.size(), 8u);
+  for (size_t p = 0; p < 8; ++p) {
+    ASSERT_TRUE(rotation.parts[p].timing && rotation.parts[p].floor);
+    EXPECT_NEAR(rotation.parts[p].timing->ratio, 1.01 + 0.01 * static_cast<double>(p), 1e-5);
+    EXPECT_GT(rotation.parts[p].floor->added, 1);
+  }
+  EXPECT_NEAR(rotation.timing->ratio, 1.045, 1e-5);
+  EXPECT_NEAR(r.report->configs[0].timing->ratio, 1.025, 1e-5);
+  EXPECT_NEAR(r.report->configs[1].timing->ratio, 1.065, 1e-5);
+}
+
 struct CtaFault {
   const char* name;
   const char* loss;
