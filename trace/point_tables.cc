@@ -86,7 +86,9 @@ Sheet value_table(const PointTableSources& from) {
         const auto number = [&](uint64_t x) { return v.kind == Kind::lanes ? Cell{x} : Cell{Hex{x}}; };
         std::string values;
         for (const auto& [value, samples] : s.distinct)
-          values += s.distinct.size() > shown ? "" : fmt::format("{}{:#x}:{}", values.empty() ? "" : " ", value, samples);
+          if (s.distinct.size() <= shown) {
+            values += fmt::format("{}{}:{}", values.empty() ? "" : " ", v.kind == Kind::lanes ? fmt::format("{}", value) : fmt::format("{:#x}", value), samples);
+          }
         row.insert(row.end(), {number(s.min), number(s.max),
                                s.more ? Cell{fmt::format(">{}", ValueStats::most_distinct)} : Cell{uint64_t{s.distinct.size()}},
                                values.empty() ? Cell{} : Cell{values}});

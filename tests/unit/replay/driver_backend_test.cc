@@ -62,9 +62,7 @@ TEST(DriverBackend, RestoreRunRead) {
 
 TEST(DriverBackend, DisturbedRunsGiveTheSameAndLeaveNothing) {
   Scene s;
-  auto b = backend_on(s.driver);
-  ASSERT_OK(b->prepare(s.launch));
-  const ModuleHandle m = b->load(s.launch.code).value();
+  auto [b, m] = s.ready();
   ASSERT_TRUE(b->run(m)->completed);
   const Bytes output = b->read_region(m, 1).value();
   const uint64_t used = s.driver.used_bytes();
@@ -82,9 +80,7 @@ TEST(DriverBackend, RestoreWrittenLeavesTheRestAlone) {
   Scene s;
   s.launch.record.regions[1].address.value = base + 0x200;
   add_region(s.launch, region(base + 0x180000, 0), bytes_of({7}));  // farther than copies are joined
-  auto b = backend_on(s.driver);
-  ASSERT_OK(b->prepare(s.launch));
-  const ModuleHandle m = b->load(s.launch.code).value();
+  auto [b, m] = s.ready();
   b->set_written_regions({false, false, true});
   *s.driver.at(base + 0x180000, 1) = *s.driver.at(base + 0x100, 1) = std::byte{99};
   ASSERT_OK(b->restore(m, RestoreScope::written));
@@ -194,11 +190,7 @@ TEST(DriverBackend, PristineCopyFallsBackToPinnedMemory) {
 
 TEST(DriverBackend, WatchdogStopsWaitingAndStaysStopped) {
   Scene s;
-  DriverOptions options;
-  options.watchdog_seconds = 0.05;
-  auto b = backend_on(s.driver, options);
-  ASSERT_OK(b->prepare(s.launch));
-  const ModuleHandle m = b->load(s.launch.code).value();
+  auto [b, m] = s.ready({.watchdog_seconds = 0.05});
   s.microseconds = -1;
   const RunOutcome o = b->run(m).value();
   EXPECT_FALSE(o.completed);
@@ -235,9 +227,7 @@ TEST(DriverBackend, DeviceErrorEndsTheBackend) {
 
 TEST(DriverBackend, RejectedLaunchLeavesTheBackendAlive) {
   Scene s;
-  auto b = backend_on(s.driver);
-  ASSERT_OK(b->prepare(s.launch));
-  const ModuleHandle m = b->load(s.launch.code).value();
+  auto [b, m] = s.ready();
   s.driver.launch_result = CUDA_ERROR_INVALID_VALUE;
   const RunOutcome o = b->run(m).value();
   EXPECT_FALSE(o.completed);
@@ -253,9 +243,7 @@ TEST(DriverBackend, FunctionAttributesAndClusters) {
   s.launch.record.function.non_portable_cluster = 1;
   s.launch.record.cluster = {2, 1, 1};
   s.launch.record.cooperative = true;
-  auto b = backend_on(s.driver);
-  ASSERT_OK(b->prepare(s.launch));
-  const ModuleHandle m = b->load(s.launch.code).value();
+  auto [b, m] = s.ready();
   std::map<int, int> set;
   for (const auto& [key, value] : s.driver.function_attributes) set[key.second] = value;
   EXPECT_THAT(set, ElementsAre(std::pair(8, 100000), std::pair(9, 60), std::pair(14, 1)));

@@ -43,6 +43,18 @@ struct Scene {
     launch.record.param_block = bytes_of({5, 0, 0, 0});
     launch.code = code();
   }
+  // The backend with the launch in it, and its code loaded: what most tests begin with.
+  struct Ready {
+    std::unique_ptr<Backend> b;
+    ModuleHandle m = 0;
+  };
+  Ready ready(DriverOptions options = {}) {
+    Ready r{backend_on(driver, options)};
+    const Status prepared = r.b->prepare(launch);
+    EXPECT_TRUE(prepared) << prepared.error().to_string();
+    r.m = r.b->load(launch.code).value();
+    return r;
+  }
   Bytes code(std::map<std::string, FakeDriver::Variable> variables = {}) {
     return driver.add_code({"kernel",
                             [this](FakeDriver& d, ByteView params) {

@@ -72,9 +72,7 @@ TEST(DriverBackend, TimingInterleavesRestoresAndDropsTheWarmUp) {
 
 TEST(DriverBackend, TimingOfBatchesIsPerLaunch) {
   Scene s;
-  auto b = backend_on(s.driver);
-  ASSERT_OK(b->prepare(s.launch));
-  const ModuleHandle m = b->load(s.launch.code).value();
+  auto [b, m] = s.ready();
   TimingRequest request{m, {m}, 3, 4, 1, 60};
   const TimingResult t = b->time(request).value();
   for (const TimedPair& p : t.pairs[0]) EXPECT_NEAR(p.variant.microseconds, 10, 0.01);
@@ -89,9 +87,7 @@ TEST(DriverBackend, TimingOfBatchesIsPerLaunch) {
 
 TEST(DriverBackend, SamplesTellAClockThatFell) {
   Scene s;
-  auto b = backend_on(s.driver);
-  ASSERT_OK(b->prepare(s.launch));
-  const ModuleHandle m = b->load(s.launch.code).value();
+  auto [b, m] = s.ready();
   s.microseconds = 200;
   const auto mhz = [&] {
     const TimedSample sample = b->time({m, {m}, 1, 1, 1, 60})->pairs[0][0].clean;
@@ -104,9 +100,7 @@ TEST(DriverBackend, SamplesTellAClockThatFell) {
 
 TEST(DriverBackend, TimingWithoutMemoryToEmptyTheCacheSaysSo) {
   Scene s;
-  auto b = backend_on(s.driver);
-  ASSERT_OK(b->prepare(s.launch));
-  const ModuleHandle m = b->load(s.launch.code).value();
+  auto [b, m] = s.ready();
   s.driver.total_bytes = s.driver.used_bytes() + (2 << 20);  // for the stamps alone
   const Result<TimingResult> t = b->time({m, {m}, 3, 1, 1, 60});
   ASSERT_TRUE(t) << t.error().to_string();
@@ -127,11 +121,7 @@ TEST(DriverBackend, ClocksOfAllSms) {
 
 TEST(DriverBackend, TimingUnderTheWatchdog) {
   Scene s;
-  DriverOptions options;
-  options.watchdog_seconds = 0.05;
-  auto b = backend_on(s.driver, options);
-  ASSERT_OK(b->prepare(s.launch));
-  const ModuleHandle m = b->load(s.launch.code).value();
+  auto [b, m] = s.ready({.watchdog_seconds = 0.05});
   s.microseconds = -1;
   const Result<TimingResult> t = b->time({m, {m}, 3, 1, 1, 60});
   ASSERT_FALSE(t);
@@ -142,9 +132,7 @@ TEST(DriverBackend, TimingUnderTheWatchdog) {
 
 TEST(DriverBackend, TimingWithARejectedLaunchNamesItAndLives) {
   Scene s;
-  auto b = backend_on(s.driver);
-  ASSERT_OK(b->prepare(s.launch));
-  const ModuleHandle m = b->load(s.launch.code).value();
+  auto [b, m] = s.ready();
   s.driver.launch_result = CUDA_ERROR_INVALID_VALUE;
   EXPECT_THAT(b->time({m, {m}, 3, 1, 1, 60}).error().to_string(), HasSubstr("timing kernel kernel"));
   s.driver.launch_result = CUDA_SUCCESS;
