@@ -37,6 +37,7 @@ struct Rule {
   Places places;                       // empty: everywhere
   std::vector<wire::Value> before, behind;   // reg, custom: recorded on either side of each instruction there
   std::string name;                    // range: of the region
+  bool data_before = false, data_behind = false;   // reg, custom: beside these the registers that an access stores, and those that it loads
 };
 struct Asked {
   std::vector<Rule> reg, custom, range;

@@ -1,6 +1,7 @@
 // `reg` and `custom`: values at chosen points, as somebody wrote them down (Asked).
 #include "instrument/arrivals.h"
 #include "instrument/points.h"
+#include "instrument/sass/access.h"
 
 namespace xtrace::instrument {
 namespace {
@@ -46,6 +47,30 @@ std::vector<wire::Value> known(const PointContext& c, const Arrivals& arrivals, 
   return out;
 }
 
+// The vector registers that an access to memory takes its data from, or that it puts them into; none where no lane has any (bulk copies).
+std::vector<wire::Value> data_of(const Code& code, InstIndex i, bool behind) {
+  const auto found = sass::accesses(*code.arch, code.insts[i].raw);
+  const auto* all = std::get_if<std::vector<sass::Access>>(&found);
+  if (all == nullptr || all->empty()) return {};
+  auto registers = behind ? code.insts[i].fx.def.gpr : code.insts[i].fx.use.gpr;
+  if (!behind)
+    for (const sass::Access& a : *all)
+      for (uint8_t r : {a.low, a.high})
+        if (r != sass::Access::none) registers.reset(r);
+  std::vector<wire::Value> out;
+  for (uint32_t r = 0; r < sass::Access::none; ++r)
+    if (registers.test(r)) out.push_back({Kind::vector, static_cast<uint8_t>(r)});
+  return out;
+}
+
+// What was asked for by name, and the data that are not among it.
+std::vector<wire::Value> with_data(const std::vector<wire::Value>& named, bool data, const Code& code, InstIndex i, bool behind) {
+  std::vector<wire::Value> values = named;
+  for (const wire::Value& v : data ? data_of(code, i, behind) : std::vector<wire::Value>())
+    if (std::find(named.begin(), named.end(), v) == named.end()) values.push_back(v);
+  return values;
+}
+
 Result<std::vector<PointPlan>> points_of(const PointContext& c, const std::vector<Rule>& rules) {
   std::vector<PointPlan> points;
   const Arrivals arrivals(c.code);
@@ -54,12 +79,14 @@ Result<std::vector<PointPlan>> points_of(const PointContext& c, const std::vecto
     XT_TRY_STATUS(check_used(c.code, rule.behind));
     for (InstIndex i = 0; i < c.code.insts.size(); ++i) {
       if (!c.code.reachable[i] || !c.scope.covers(i) || (!rule.places.empty() && !rule.places[i])) continue;
-      std::vector<wire::Value> before = known(c, arrivals, i, false, rule.before);
+      std::vector<wire::Value> before = known(c, arrivals, i, false, with_data(rule.before, rule.data_before, c.code, i, false));
       if (!before.empty()) points.push_back(point_at(i, false, std::move(before)));
-      if (rule.behind.empty()) continue;
-      if (!c.code.insts[i].fx.falls_through)
+      if (rule.behind.empty() && !rule.data_behind) continue;
+      if (!c.code.insts[i].fx.falls_through) {
+        if (rule.behind.empty()) continue;
         return unsupported("nothing is executed behind {}", where(c.code, i));
-      std::vector<wire::Value> behind = known(c, arrivals, i, true, rule.behind);
+      }
+      std::vector<wire::Value> behind = known(c, arrivals, i, true, with_data(rule.behind, rule.data_behind, c.code, i, true));
       if (!behind.empty()) points.push_back(point_at(i, true, std::move(behind)));
     }
   }

@@ -138,6 +138,16 @@ class Outputs(unittest.TestCase):
             if probe in ("mem", "branch"):
                 self.assertEqual(many["configs"][0]["table"], one["configs"][0]["table"], probe)
 
+    def test_data_of_accesses(self):
+        """saxpy: the word data names R2 and R7 behind its loads and R7 in front of its store."""
+        def table(*words):
+            return json.loads(self.replay("--launch=0", "--compare", "--json=-", *words).stdout)["launches"][0]["configs"][0]["table"]
+        by_word = table("--probes=custom", "--custom=at class:store record data", "--custom=at class:load behind data")
+        by_name = table("--probes=custom", "--custom=at pc:0x110 record R7", "--custom=at pc:0xd0 behind R2", "--custom=at pc:0xf0 behind R7")
+        self.assertEqual([(row["pc"], row["side"], row["value"]) for row in by_word], [(0xd0, "behind", "R2"), (0xf0, "behind", "R7"), (0x110, "before", "R7")])
+        self.assertEqual(by_word, by_name)
+        self.assertEqual(table("--probes=reg", "--regs=data")[-1], by_name[-1])
+
     def test_columns_are_as_wide_as_samples(self):
         done = self.replay("--launch=0", "--probes=block,custom", "--custom=at op:LDG record clock", "--sample=cta:1/2@12345")
         lines = done.stdout.splitlines()

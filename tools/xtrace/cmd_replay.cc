@@ -165,8 +165,8 @@ int run_replay(int argc, char** argv) {
   line.option("--probes", f.probes, "names of xtrace probes, with commas, or all: block, inst and pair (default: block)");
   line.repeated("--sample", f.samples, "all, or cta:1/N cta:0,5-7 cta:wave cluster:0 warp:0 sm:3 site:1/N nth:N clocks:all sectors:whole, joined by commas; several times: a replay each (default: all; pair: enough CTAs for every site, of many)");
   line.flag("--rotate", f.rotate, "with --sample cta:1/N: N replays that trace every CTA once; site:1/N: N that cover all sites (block: all blocks); both: N x M; alone: cta:1/16");
-  line.option("--regs", f.regs, "reg: what to record in front of each instruction: R4,UR6,P0,!P1,clock,time");
-  line.option("--regs-behind", f.regs_behind, "reg: the same, behind it");
+  line.option("--regs", f.regs, "reg: what to record in front of each instruction: R4,UR6,P0,!P1,clock,time,data (what an access stores)");
+  line.option("--regs-behind", f.regs_behind, "reg: the same, behind it; data: what an access loads");
   line.repeated("--range", f.ranges, "range: a region, as \"line:sgemm.cu:15-20\" (places of --at); may be given several times");
   line.repeated("--custom", f.customs, "custom: \"at op:LDG record clock, R4 behind ready\", or @FILE with such lines");
   line.repeated("--at", f.places, "inst, pair, mem, point probes: only these instructions, as \"op:LDG* and not line:a.cu:7\" (docs/probes.md)");

@@ -182,18 +182,20 @@ class PointTrace : public testing::TestWithParam<std::string> {
     take(Kind::uniform, {4, 6}, 1);
     take(Kind::lanes, {0, 1}, 1);
     if (!values.empty() && values.back().kind == Kind::lanes) values.back().negated = true;
-    instrument::Places falls(s.section_instructions(), false), third = falls, middle = falls;
+    instrument::Places falls(s.section_instructions(), false), third = falls, fourth = falls, middle = falls;
     const auto all = s.instructions();
     for (size_t n = 0; n < all.size(); ++n) {
       const uint32_t i = all[n].pc.value / 16;
       falls[i] = !all[n].branches;
       third[i] = falls[i] && n % 3 == 1;
+      fourth[i] = n % 4 == 2;
       middle[i] = n >= all.size() / 4 && n < all.size() / 2;
     }
     instrument::Asked out;
     out.reg.push_back({{}, values, {}, {}});
     out.custom.push_back({third, {}, values, {}});
     out.custom.push_back({third, {{Kind::clock}, {Kind::time}}, {{Kind::clock}}, {}});
+    out.custom.push_back({fourth, {}, {}, {}, true, true});   // what accesses store, and what they load
     out.range.push_back({middle, {}, {}, "middle"});
     return out;
   }

@@ -13,20 +13,30 @@ namespace {
 using Kind = wire::Value::Kind;
 
 TEST(Asked, Values) {
-  const auto values = parse_values("R4, UR6,P0,!P6,clock,time", false, "--regs");
+  bool data = false;
+  const auto values = parse_values("R4, UR6,P0,!P6,clock,time", false, "--regs", data);
   ASSERT_TRUE(values) << values.error().to_string();
   const std::vector<wire::Value> expected{{Kind::vector, 4}, {Kind::uniform, 6}, {Kind::lanes, 0},
                                           {Kind::lanes, 6, true}, {Kind::clock}, {Kind::time}};
   EXPECT_EQ(*values, expected);
-  EXPECT_EQ(*parse_values("ready", true, "--regs-behind"), (std::vector<wire::Value>{{Kind::clock_ready}}));
+  EXPECT_EQ(*parse_values("ready", true, "--regs-behind", data), (std::vector<wire::Value>{{Kind::clock_ready}}));
   // Nothing has a result in front of itself; R255, UR63, P7 are no registers.
   for (const char* wrong : {"", "R", "R255", "UR63", "P7", "!R4", "ready", "R4,", "R4,,R5", "R4 R5", "r4", "R-1", "R4,R4"}) {
-    const auto r = parse_values(wrong, false, "--regs");
+    const auto r = parse_values(wrong, false, "--regs", data);
     ASSERT_FALSE(r) << wrong;
     EXPECT_EQ(r.error().kind, ErrorKind::bad_input);
     EXPECT_TRUE(r.error().message.starts_with("--regs: ")) << r.error().message;
   }
-  EXPECT_EQ(parse_values("clock, R4x", false, "--regs").error().message, "--regs: expected a value, found 'R4x'");
+  EXPECT_EQ(parse_values("clock, R4x", false, "--regs", data).error().message, "--regs: expected a value, found 'R4x'");
+}
+
+TEST(Asked, Data) {
+  AskedTexts asked;
+  ASSERT_TRUE(parse_custom("at class:store record data", asked));
+  ASSERT_TRUE(parse_custom("at class:load behind clock, data", asked));
+  EXPECT_TRUE(asked.custom[0].data_before && asked.custom[0].before.empty() && !asked.custom[0].data_behind);
+  EXPECT_TRUE(asked.custom[1].data_behind && asked.custom[1].behind.size() == 1 && !asked.custom[1].data_before);
+  EXPECT_EQ(parse_custom("at class:load behind data, data", asked).error().message, "--custom: data stands there twice");
 }
 
 TEST(Asked, Custom) {

@@ -58,10 +58,10 @@ Status parse_line(const std::string& line, const std::string& what, AskedTexts& 
   rule.name = expression;
   XT_TRY(rule.at, Place::parse(expression, what));
   if (!before.empty()) {
-    XT_TRY(rule.before, parse_values(before, false, what));
+    XT_TRY(rule.before, parse_values(before, false, what, rule.data_before));
   }
   if (!behind.empty()) {
-    XT_TRY(rule.behind, parse_values(behind, true, what));
+    XT_TRY(rule.behind, parse_values(behind, true, what, rule.data_behind));
   }
   to.custom.push_back(std::move(rule));
   return {};
@@ -69,23 +69,28 @@ Status parse_line(const std::string& line, const std::string& what, AskedTexts& 
 
 }  // namespace
 
-Result<std::vector<wire::Value>> parse_values(const std::string& text, bool behind, const std::string& what) {
+Result<std::vector<wire::Value>> parse_values(const std::string& text, bool behind, const std::string& what, bool& data) {
   std::vector<wire::Value> values;
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
     const std::string word = trimmed(part);
+    if (word == "data" && !data) {
+      data = true;
+      continue;
+    }
+    if (word == "data") return bad_input("{}: data stands there twice", what);
     const auto value = value_of(word, behind);
     if (!value && word == "ready")
       return with_hint(bad_input("{}: an instruction has no result in front of itself, found 'ready'", what),
                        what == "--regs" ? "ready is for --regs-behind" : "write it behind the word behind");
     if (!value)
       return with_hint(bad_input("{}: expected a value, found '{}'", what, word),
-                       behind ? "values are clock, ready, time, R4, UR6, P0, !P0" : "values are clock, time, R4, UR6, P0, !P0");
+                       behind ? "values are clock, ready, time, data, R4, UR6, P0, !P0" : "values are clock, time, data, R4, UR6, P0, !P0");
     if (std::find(values.begin(), values.end(), *value) != values.end())
       return bad_input("{}: {} stands there twice", what, word);
     values.push_back(*value);
   }
-  if (values.empty() || trimmed(text).ends_with(',')) return bad_input("{}: expected a value at the end", what);
+  if ((values.empty() && !data) || trimmed(text).ends_with(',')) return bad_input("{}: expected a value at the end", what);
   return values;
 }
 
@@ -110,10 +115,10 @@ Status parse_regs(const std::string& before, const std::string& behind, AskedTex
   if (before.empty() && behind.empty()) return {};
   AskedRule rule;
   if (!before.empty()) {
-    XT_TRY(rule.before, parse_values(before, false, "--regs"));
+    XT_TRY(rule.before, parse_values(before, false, "--regs", rule.data_before));
   }
   if (!behind.empty()) {
-    XT_TRY(rule.behind, parse_values(behind, true, "--regs-behind"));
+    XT_TRY(rule.behind, parse_values(behind, true, "--regs-behind", rule.data_behind));
   }
   to.reg.push_back(std::move(rule));
   return {};

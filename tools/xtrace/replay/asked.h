@@ -18,13 +18,15 @@ struct AskedRule {
   std::optional<Place> at;           // none: everywhere
   std::vector<wire::Value> before, behind;
   std::string name;
+  bool data_before = false, data_behind = false;   // the registers that an access stores, and those that it loads
 };
 struct AskedTexts {
   std::vector<AskedRule> reg, custom, range;
 };
 
-// "clock, R4, !P0". bad_input names the word that was not understood; `what` says where it stands.
-Result<std::vector<wire::Value>> parse_values(const std::string& text, bool behind, const std::string& what);
+// "clock, R4, !P0". bad_input names the word that was not understood; `what` says where it stands. `data` becomes true where the word
+// data is among them.
+Result<std::vector<wire::Value>> parse_values(const std::string& text, bool behind, const std::string& what, bool& data);
 // One line of --custom; a text that begins with @ is a file of such lines, in which # begins a comment.
 Status parse_custom(const std::string& text, AskedTexts& to);
 Status parse_regs(const std::string& before, const std::string& behind, AskedTexts& to);

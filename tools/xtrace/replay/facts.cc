@@ -104,7 +104,7 @@ Result<std::vector<instrument::Rule>> resolve_rules(const std::vector<AskedRule>
                                                     const replay::LaunchImage& launch) {
   std::vector<instrument::Rule> out;
   for (const AskedRule& r : rules) {
-    instrument::Rule rule{{}, r.before, r.behind, r.name};
+    instrument::Rule rule{{}, r.before, r.behind, r.name, r.data_before, r.data_behind};
     if (r.at) {
       XT_TRY(rule.places, places_of(splicer, launch, *r.at, r.name));
     }
