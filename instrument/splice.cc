@@ -342,6 +342,8 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
     out.claims.sector_word = lanes.sector_word->index;
     for (const wire::Block& b : out.map.blocks) out.claims.sector_full.push_back(b.full && !b.implied);
   }
+  for (uint32_t b = 0; b < out.map.blocks.size(); ++b)
+    if (out.map.blocks[b].forks) out.claims.forks.push_back(b);
   out.claims.points = out.map.points;
   out.claims.nth = scope.sites.nth;
   XT_TRY_STATUS(check(cubin, out, info.name));

@@ -31,6 +31,9 @@
 //                       else; and that block's record holds it, of each lane or of any where they leave together, at the place that is claimed
 //   sector-filled       records in whole sectors: the register that says which word of a sector a lane stores is made once, by the
 //                       prologue, and nothing else writes it; every store of a full block's record takes its places from it
+//   fork-recorded       `block`: where a block's record says which lanes fall through to the next block, it has a vote, in front of the branch,
+//                       of those that the branch's predicate leaves there, stored once as its second word; nobody comes to the next block
+//                       another way, and that one has no record
 //   result-too-early    inserted code reads no result before its latency or scoreboard allows it; a wait one cycle behind what takes the
 //                       scoreboard does not see it
 //   control-word        legal stall, yield and reuse combinations; no reuse in front of an insertion
@@ -93,6 +96,7 @@ struct SpliceClaims {
   std::vector<bool> rounds_alike{};              // by block: one word for all lanes
   std::optional<uint8_t> sector_word{};          // register that the prologue sets to 4 * (lane / 4)
   std::vector<bool> sector_full{};               // by block: with that, stores there fill sectors
+  std::vector<uint32_t> forks{};                 // blocks whose record says who falls through to the next one
 };
 
 // An Error only when a cubin can not be read at all.

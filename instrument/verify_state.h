@@ -54,6 +54,8 @@ void check_points(SpliceView& v, const SpliceClaims& claims, Violations& out);
 void check_rounds(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_sectors.cc: sector-filled.
 void check_sectors(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
+// verify_forks.cc: fork-recorded.
+void check_forks(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_hazards.cc: store-overwritten, record-clobbered, result-too-early.
 void check_hazards(const SpliceView& v, Violations& out);
 

@@ -107,7 +107,7 @@ void InvariantChecker::check_clocks(const WarpTrace& trace) {
 bool InvariantChecker::is_placed(const WarpTrace& trace, uint32_t record, size_t clock) const {
   if (kind_ == TraceKind::pair) return false;
   const wire::Block& block = map_.blocks[trace.index[record]];
-  return kind_ == TraceKind::block ? block.implied : !block.has_clock(clock - trace.clock_begin[record]);
+  return kind_ == TraceKind::block ? block.implied || block.placed : !block.has_clock(clock - trace.clock_begin[record]);
 }
 
 void InvariantChecker::check_paths(const WarpTrace& trace) {

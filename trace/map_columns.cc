@@ -79,7 +79,7 @@ void encode_map(std::string& out, const wire::AddressMap& map) {
     put_varint(out, b.record_bytes);
     put_varint(out, b.clocks);
     put_varint(out, (b.indirect ? 1u : 0u) | (b.exits ? 2u : 0u) | (b.implied ? 4u : 0u) | (b.unrecorded ? 8u : 0u) |
-                        (b.other_part ? 16u : 0u));
+                        (b.other_part ? 16u : 0u) | (b.placed ? 32u : 0u));
     put_varint(out, b.successors.size());
     for (uint32_t s : b.successors) put_varint(out, s);
     encode_placed(out, b);
@@ -139,6 +139,7 @@ void decode_map(VarintReader& in, wire::AddressMap& map) {
     b.implied = flags & 4;
     b.unrecorded = flags & 8;
     b.other_part = flags & 16;
+    b.placed = flags & 32;
     b.successors.resize(in.count());
     for (uint32_t& s : b.successors) s = in.varint32();
     decode_placed(in, b);

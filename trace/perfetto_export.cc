@@ -91,7 +91,7 @@ Result<std::unique_ptr<PerfettoExporter>> PerfettoExporter::create(const std::fi
                      kind == TraceKind::pair ? "sites" : "blocks");
   if (kind == TraceKind::block)
     for (size_t b = 0; b < labels.size(); ++b)
-      if (map.blocks[b].implied) labels[b] += " (placed)";
+      if (map.blocks[b].implied || map.blocks[b].placed) labels[b] += " (placed)";
   std::unique_ptr<PerfettoExporter> e(
       new PerfettoExporter(map, kind, std::move(clocks), std::move(labels), options));
   e->path_ = path;

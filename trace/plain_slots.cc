@@ -92,6 +92,12 @@ class Stream {
     const uint32_t mask = full ? all_lanes_ : value_at<uint32_t>(slot_, at_ + sizeof word);
     if (map_.blocks[block].rounds_at != 0 && !executions_.leave_loops(block, mask, rounds_of(block), clock_)) return give_up();
     execution(block, mask);
+    if (map_.blocks[block].forks) {
+      const auto through = value_at<uint32_t>(slot_, at_ + sizeof word);
+      if ((through & ~mask) != 0) return give_up();
+      const uint64_t clock = clock_ + map_.blocks[block].fork_cycles;
+      if (through != 0) executions_.add({block + 1, through, clock, clock});
+    }
     if (map_.blocks[block].rounds_bytes() > 4) unwritten_ += 4 * static_cast<uint64_t>(32 - std::popcount(mask));   // each lane its word
     uint64_t at = at_;
     for (uint32_t next : map_.blocks[block].chain) {
@@ -305,11 +311,13 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
   for (size_t b = 0; b < map.blocks.size(); ++b) {
     recorded[b] = recorded[b] || map.blocks[b].record_bytes != 0 || map.blocks[b].implied || (l.entry_in_head && b == 0);
     for (uint32_t next : map.blocks[b].chain) recorded[next] = true;
+    if (map.blocks[b].forks) recorded[b + 1] = true;
   }
   for (size_t b = 0; b < map.blocks.size(); ++b) {
     wire::Block& block = view.map.blocks[b];
     block.chain.clear();
     block.rounds_at = 0;
+    block.forks = false;
     if (recorded[b]) block.record_bytes = block.clocks == 0 ? chunk_bytes : wire::inst_record_bytes(block.clocks);
   }
   view.headers.resize(headers.size() * sizeof(wire::WarpHeader));

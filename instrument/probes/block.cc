@@ -142,13 +142,21 @@ bool chains_pay(const ProbeContext& c) {
 }
 
 // A second store costs two cycles of an SM's memory pipe in a record of a block that is not full, the second word four bytes
-// in one that is. Two blocks that share a record by a store of 64 bits need aligned ones as well: where few others get longer by that.
-ShortForm short_form(const ProbeContext& c, bool chains) {
+// in one that is. Two blocks that share a record by a store of 64 bits need aligned ones as well: where few others get longer by that, or
+// where no more than twice as many get longer as fork, which saves more.
+ShortForm short_form(const ProbeContext& c, bool chains, const std::vector<bool>& forks) {
   constexpr uint64_t seldom = 16;   // one execution, one byte in so many
-  uint64_t all = 0, missing = 0, pairs = 0, words = 0, longer = 0;
+  uint64_t all = 0, missing = 0, pairs = 0, words = 0, longer = 0, forked = 0;
   for (uint32_t b = c.map.layout.entry_in_head ? 1 : 0; b < c.blocks.blocks.size(); ++b) {
     if (c.map.blocks[b].implied || c.unrecorded(b)) continue;
     const uint64_t n = b < c.plan.executions.size() ? c.plan.executions[b] : 1;
+    if (forks[b]) {
+      all += n;
+      words += 2 * n;
+      forked += n;
+      ++b;
+      continue;
+    }
     const std::vector<uint32_t> links = c.links_from(b, chains ? 1 : 2);
     all += n * links.size();
     words += n * (c.full(b) ? links.size() : 2);
@@ -157,7 +165,7 @@ ShortForm short_form(const ProbeContext& c, bool chains) {
     else pairs += n;
     b = links.back();
   }
-  return {.aligned = missing * seldom > all || (pairs != 0 && longer * seldom <= words)};
+  return {.aligned = missing * seldom > all || (pairs != 0 && longer * seldom <= words) || (forked != 0 && longer <= 2 * forked)};
 }
 
 // Blocks without records; `loops`: of these, those whose rounds are counted, in c.rounds.
@@ -259,13 +267,18 @@ Status insert_block(ProbeContext& c) {
     }
   const bool chains = c.map.layout.last_lanes == 32 && chains_pay(c);   // lane groups need all 32
   c.map.layout.entry_in_head = c.full(0) && has_light_prologue(c.plan, c.layout) && c.blocks.runs_once(0);
-  const ShortForm form = short_form(c, chains);
+  const std::vector<bool> forks = fork_blocks(c);
+  const ShortForm form = short_form(c, chains, forks);
   uint32_t b = 0;
   if (c.map.layout.entry_in_head) {
     b = insert_with_head(c, form, previous) + 1;
   }
   for (; b < blocks; ++b) {
     if (implied[b] || c.unrecorded(b)) continue;
+    if (form.aligned && forks[b] && insert_fork(c, b, previous)) {
+      ++b;
+      continue;
+    }
     uint32_t chained = chains ? insert_chain(c, b, previous) : 0;
     if (chained == 0 && form.aligned) chained = insert_pair_chain(c, b, previous);
     if (chained != 0) {

@@ -135,6 +135,10 @@ uint32_t insert_with_head(ProbeContext& c, ShortForm form, std::optional<Holder>
 // no lane groups and records aligned to it. Gives how many blocks it passes over; 0: nothing was inserted.
 uint32_t insert_chain(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
 uint32_t insert_pair_chain(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
+// Blocks whose record could say who falls through to the next, which then has none (fork.cc), where that pays. Nothing was inserted when
+// insert_fork gives false.
+std::vector<bool> fork_blocks(const ProbeContext& c);
+bool insert_fork(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
 
 // What one execution of a block writes under `mem` (mem.cc).
 struct MemRecord {

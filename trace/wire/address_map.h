@@ -47,6 +47,10 @@ struct Block {
                                // that came another way have counted none; words of lanes that were not active say nothing
   bool rounds_alike = false;   // in every counted execution of loop and block all lanes were active: one word for all of them
   uint32_t rounds_bytes() const { return rounds_at == 0 ? 0 : rounds_alike ? 4 : 4 * 32; }
+  bool forks = false;          // short records: it ends in a branch, and the second word of its record has the lanes that fall through to the next
+                               // block, which has no record of its own and begins so many cycles behind the clock of this one
+  uint32_t fork_cycles = 0;
+  bool placed = false;         // the clock of its executions follows from that of the block in front
   bool unrecorded = false;     // of a loop in which warps wait for others: left out, as it goes round more or less often each time.
                                // The block in front of it lasts until the one behind it. Or of another part
   bool other_part = false;     // unrecorded, as other ones of AddressMap::sites_one_in sparse replays record it. How long the block in

@@ -62,6 +62,8 @@
 //                        Nor have the rounds of a loop of one such block (Block::loop): each lane counts its own, and the record of
 //                        the block that it leaves the loop for has them behind the mask, or where that would be (Block::rounds_at):
 //                        a column of 32 words, or one where lanes always leave together
+//                        A block that forks (Block::forks) has the lanes that fall through to the next one as its second word; that one has no
+//                        record, and its clock follows from this one
 //                        Under SlotLayout::entry_in_head the entry block, which every warp executes once, has no record:
 //                        its clock is that of the SlotHead
 //   short pair record    (SlotLayout::short_pairs)  { clock before, clock after }, of one site in a full block. A record whose
