@@ -143,26 +143,20 @@ bool chains_pay(const ProbeContext& c) {
 
 // A second store costs two cycles of an SM's memory pipe in a record of a block that is not full, the second word four bytes
 // in one that is. Two blocks that share a record by a store of 64 bits need aligned ones as well: where few others get longer by that, or
-// where no more than twice as many get longer as fork, which saves more.
+// where no more than twice as many others get longer as fork, which saves more.
 ShortForm short_form(const ProbeContext& c, bool chains, const std::vector<bool>& forks) {
   constexpr uint64_t seldom = 16;   // one execution, one byte in so many
   uint64_t all = 0, missing = 0, pairs = 0, words = 0, longer = 0, forked = 0;
   for (uint32_t b = c.map.layout.entry_in_head ? 1 : 0; b < c.blocks.blocks.size(); ++b) {
     if (c.map.blocks[b].implied || c.unrecorded(b)) continue;
     const uint64_t n = b < c.plan.executions.size() ? c.plan.executions[b] : 1;
-    if (forks[b]) {
-      all += n;
-      words += 2 * n;
-      forked += n;
-      ++b;
-      continue;
-    }
+    if (forks[b]) forked += n;
     const std::vector<uint32_t> links = c.links_from(b, chains ? 1 : 2);
     all += n * links.size();
     words += n * (c.full(b) ? links.size() : 2);
     if (!c.full(b)) missing += n;
-    else if (links.size() == 1) longer += n;
-    else pairs += n;
+    else if (links.size() == 1 && !forks[b] && (b == 0 || !forks[b - 1])) longer += n;
+    else if (links.size() != 1) pairs += n;
     b = links.back();
   }
   return {.aligned = missing * seldom > all || (pairs != 0 && longer * seldom <= words) || (forked != 0 && longer <= 2 * forked)};

@@ -35,6 +35,7 @@ TEST_F(TraceFile, RoundTripOfEveryKind) {
   for (TraceKind kind : {TraceKind::block, TraceKind::inst, TraceKind::pair}) {
     Sample s(kind);
     s.meta.map.blocks[3].unrecorded = s.meta.map.blocks[3].other_part = true;
+    s.meta.map.blocks[1].placed = true;
     s.meta.map.sites_one_in = 8;
     s.meta.map.layout.cta_part = 3;
     s.meta.map.layout.all_parts = true;
@@ -60,6 +61,7 @@ TEST_F(TraceFile, RoundTripOfEveryKind) {
       EXPECT_EQ(m.map.blocks[i].exits, s.meta.map.blocks[i].exits);
       EXPECT_EQ(m.map.blocks[i].unrecorded, s.meta.map.blocks[i].unrecorded);
       EXPECT_EQ(m.map.blocks[i].other_part, s.meta.map.blocks[i].other_part);
+      EXPECT_EQ(m.map.blocks[i].placed, s.meta.map.blocks[i].placed);
       for (uint32_t k = 0; k < m.map.blocks[i].clocks; ++k) {
         EXPECT_EQ(m.map.blocks[i].has_clock(k), s.meta.map.blocks[i].has_clock(k)) << i << " " << k;
         if (m.map.blocks[i].has_clock(k)) continue;
