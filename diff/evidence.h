@@ -35,6 +35,8 @@ struct SemanticEvidence {
   uint64_t written_stable_bytes = 0;  // of them outside the unstable mask
   PathMatch path = PathMatch::not_compared;
   std::string path_text;
+  std::string groups_text;            // lanes may have come in other groups than in the clean kernel: where
+  std::string repeated_text;          // why this is not the first replay of its kind; empty: it is
   Invariants invariants = Invariants::not_checked;
   uint64_t invariant_violations = 0;
   std::string invariants_text;
@@ -67,6 +69,7 @@ struct SpatialEvidence {
   uint32_t registers_before = 0, registers_after = 0;
   uint32_t ctas_per_sm_before = 0, ctas_per_sm_after = 0;  // 0 = not known
   uint32_t local_bytes_before = 0, local_bytes_after = 0;  // per thread
+  uint32_t spills = 0, spill_bytes = 0;  // places where a register of the kernel is saved there; bytes per thread that this accounts for
   uint32_t shared_bytes_before = 0, shared_bytes_after = 0;
   uint64_t code_bytes_before = 0, code_bytes_after = 0;
   uint64_t trace_bytes = 0;   // written by one launch

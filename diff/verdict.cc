@@ -112,6 +112,8 @@ Verdict judge_semantics(const SemanticEvidence& e, Reasons& r) {
       break;
   }
   if (e.path != PathMatch::not_applicable) needed.push_back({Id::path_equal, Id::path_waited});
+  if (!e.groups_text.empty()) r.add(Id::path_groups, "{}", e.groups_text);
+  if (!e.repeated_text.empty()) r.add(Id::clocks_repeated, "{}", e.repeated_text);
   switch (e.invariants) {
     case Invariants::not_checked:
       r.add(Id::invariants_not_checked);
@@ -171,13 +173,16 @@ Verdict judge_timing(const TimingEvidence& e, double budget, Reasons& r) {
 Verdict judge_space(const SpatialEvidence& e, Reasons& r) {
   using Id = ReasonId;
   const bool fewer = e.ctas_per_sm_after < e.ctas_per_sm_before;
-  const bool local = e.local_bytes_after > e.local_bytes_before;
+  const uint32_t accounted = e.spills != 0 ? e.spill_bytes : 0;
+  const bool local = e.local_bytes_after > e.local_bytes_before + accounted;
   const bool counted = e.ctas_per_sm_before != 0 && e.ctas_per_sm_after != 0;
   if (!counted) r.add(Id::space_unknown);
   if (counted && fewer)
     r.add(Id::space_occupancy, "{} -> {} CTAs per SM", e.ctas_per_sm_before, e.ctas_per_sm_after);
   if (local) r.add(Id::space_local, "{} -> {} bytes per thread", e.local_bytes_before, e.local_bytes_after);
   if (counted && !fewer && !local) r.add(Id::space_same, "{} CTAs per SM", e.ctas_per_sm_after);
+  if (e.spills != 0)
+    r.add(Id::space_spilled, "{} -> {} bytes per thread, for a register at {} places", e.local_bytes_before, e.local_bytes_after, e.spills);
   if (e.registers_after > e.registers_before)
     r.add(Id::space_registers, "{} -> {}", e.registers_before, e.registers_after);
   if (e.shared_bytes_after > e.shared_bytes_before)

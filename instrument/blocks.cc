@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "instrument/collective.h"
+
 namespace xtrace::instrument {
 namespace {
 
@@ -69,6 +71,22 @@ void find_calls(const Code& code, Blocks& out) {
   }
 }
 
+// Where lanes of several WARPSYNC.COLLECTIVE may go on.
+void add_collectives(const Code& code, Blocks& blocks) {
+  const std::vector<Collective> collectives = find_collectives(code);
+  const auto add = [&](InstIndex from, InstIndex to) {
+    std::vector<uint32_t>& next = blocks.successors[blocks.block_of[from]];
+    const uint32_t b = blocks.block_of[to];
+    if (const auto at = std::lower_bound(next.begin(), next.end(), b); at == next.end() || *at != b) next.insert(at, b);
+  };
+  for (const Collective& one : collectives)
+    for (const Collective& other : collectives) {
+      add(one.at, other.at + 1);
+      for (InstIndex end = other.at + 1; end < other.target; ++end)
+        if (code.insts[end].fx.mnemonic == "ENDCOLLECTIVE") add(end, one.target);
+    }
+}
+
 }  // namespace
 
 Blocks find_blocks(const Code& code) {
@@ -89,6 +107,7 @@ Blocks find_blocks(const Code& code) {
     std::sort(out.successors[b].begin(), out.successors[b].end());
     out.successors[b].erase(std::unique(out.successors[b].begin(), out.successors[b].end()), out.successors[b].end());
   }
+  add_collectives(code, out);
   out.cyclic = has_cycle(out.successors);
   find_calls(code, out);
   constexpr uint32_t deepest = 8 * 8 * 8 * 8;

@@ -317,6 +317,26 @@ std::vector<InstIndex> Code::successors(InstIndex i) const {
   return *local;
 }
 
+std::vector<bool> in_recursion(const Code& code) {
+  const size_t n = code.functions.size();
+  std::vector<std::vector<bool>> body, calls(n, std::vector<bool>(n, false));
+  for (const Function& f : code.functions) {
+    auto reached = reach(code, f.entry);
+    XT_CHECK(reached.has_value(), "the bodies of functions that were found");
+    body.push_back(std::move(*reached));
+  }
+  for (size_t f = 0; f < n; ++f)
+    for (size_t g = 0; g < n; ++g)
+      for (InstIndex call : code.functions[g].calls_to_it) calls[f][g] = calls[f][g] || body[f][call];
+  for (size_t via = 0; via < n; ++via)
+    for (size_t f = 0; f < n; ++f)
+      for (size_t g = 0; g < n; ++g) calls[f][g] = calls[f][g] || (calls[f][via] && calls[via][g]);
+  std::vector<bool> found(code.insts.size(), false);
+  for (size_t f = 0; f < n; ++f)
+    for (InstIndex i = 0; calls[f][f] && i < found.size(); ++i) found[i] = found[i] || body[f][i];
+  return found;
+}
+
 bool changes_register_limit(const Code& code) {
   return std::ranges::any_of(code.insts, [](const CodeInst& i) { return i.fx.changes_register_limit; });
 }

@@ -75,6 +75,9 @@ struct Code {
 void bound_by_count(sass::Effects& fx, uint32_t register_count);
 bool changes_register_limit(const Code& code);
 
+// By instruction: it belongs to a function that calls itself, perhaps by way of others.
+std::vector<bool> in_recursion(const Code& code);
+
 // Reads the section of `kernel`. Refuses (unsupported): unknown instructions on reachable paths, indirect branches
 // without a proven jump table, calls that leave the section (but for failed assertions), return addresses that can not be found.
 // An LDC whose result nobody reads (LDC R1 of kernels without a stack) has no scoreboard in the cubin and one in the code: else nobody

@@ -95,6 +95,9 @@ struct SpliceReport {
   uint32_t original_code_bytes = 0, new_code_bytes = 0;
   uint32_t sites = 0;                  // probe sequences inserted
   uint32_t fresh_registers = 0;        // registers used above the kernel's own
+  uint32_t spills = 0;                 // places where a register of the kernel stands aside in local memory (spill.h)
+  uint32_t original_frame = 0, spill_frame = 0;   // bytes of local memory a thread; with room for it (0: there are none)
+  bool costs_occupancy = false;        // fewer CTAs fit on an SM
   std::vector<std::string> notes;      // debug sections dropped, ...
 };
 
@@ -132,6 +135,8 @@ class Splicer {
   std::vector<bool> waiting() const;
   bool waits() const;                           // some block does
   std::vector<bool> polling() const;            // by block: it lies in one that does nothing but ask again
+  // By block: of a function that calls itself.
+  std::vector<bool> recursive() const;
   // Whether the counting replay adds up one of its three sums a replay, as the kernel leaves few uniform registers; no slot of such
   // a kernel wraps.
   bool one_sum_a_replay() const;
@@ -178,12 +183,14 @@ class Splicer {
   uint32_t warps_per_cta() const;
 
   // The result has passed verify_splice. With ProbeKind::none it is the input, byte for byte.
+  // `mem` spills where it would be refused for want of registers, or cost a CTA an SM.
   Result<Spliced> splice(const Plan& plan, const wire::SlotLayout& layout) const;
   // The kernel without probes, slower by NOPs: for whoever tests that a slowdown is seen. It has passed verify_splice, too.
   Result<Spliced> delayed(const std::vector<Delay>& delays) const;
 
  private:
   struct Impl;
+  Result<Spliced> splice_once(const Plan& plan, const wire::SlotLayout& layout, bool spills) const;
   std::shared_ptr<const Impl> impl_;
   Places places_;
   std::shared_ptr<const Asked> asked_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 
+#include "instrument/collective.h"
+
 namespace xtrace::instrument {
 namespace {
 
@@ -120,6 +122,12 @@ void Liveness::find_live(const Code& code) {
     mentioned_ur_ |= fx.use.ur | fx.def.ur;
     mentioned_pred_ |= static_cast<sass::PredSet>(fx.use.pred | fx.def.pred);
   }
+  // Between WARPSYNC.COLLECTIVE and ENDCOLLECTIVE lanes of other ones may be there, which need what is live where they go on.
+  const std::vector<Collective> collectives = find_collectives(code);
+  LiveSet elsewhere;
+  for (const Collective& c : collectives) merge(elsewhere, live_in_[c.target]);
+  for (const Collective& c : collectives)
+    for (InstIndex i = c.at + 1; i < c.target && i < code.insts.size(); ++i) merge(live_in_[i], elsewhere);
 }
 
 // Longest time that a fixed-latency result takes: 21 to 33 cycles for matrix instructions, at most 14 for the rest
@@ -298,14 +306,26 @@ sass::RegSet Liveness::writable_between(InstIndex from, InstIndex to, uint32_t l
 sass::RegSet Liveness::writable_before(InstIndex i, uint32_t limit) const { return writable(i, limit, taken_[i].all); }
 
 sass::RegSet Liveness::writable_after_wait(InstIndex i, uint32_t limit, uint8_t scoreboards) const {
+  return writable(i, limit, taken_after_wait(i, scoreboards));
+}
+
+sass::RegSet Liveness::taken_after_wait(InstIndex i, uint8_t scoreboards) const {
   RegSet others = taken_[i].otherwise;
   for (unsigned sb = 0; sb < 6; ++sb)
     if ((scoreboards >> sb & 1) == 0) others |= taken_[i].scoreboard[sb];
-  return writable(i, limit, others);
+  return others;
 }
 
 sass::RegSet Liveness::writable(InstIndex i, uint32_t limit, const RegSet& taken) const {
-  RegSet r = ~(live_in_[i].gpr | taken | poisoned_);
+  return below(i, limit, ~(live_in_[i].gpr | taken | poisoned_));
+}
+
+sass::RegSet Liveness::settled_before(InstIndex i, uint32_t limit, uint8_t scoreboards) const {
+  return below(i, limit, ~(taken_after_wait(i, scoreboards) | poisoned_));
+}
+
+// Of a set, those below the limit that the warp holds.
+sass::RegSet Liveness::below(InstIndex i, uint32_t limit, RegSet r) const {
   const uint32_t held = held_[i] < 256 ? held_[i] - std::min(held_[i], reserved_registers) : 256;
   for (uint32_t reg = std::min(limit, held); reg < 256; ++reg) r.reset(reg);
   return r;

@@ -46,9 +46,12 @@ class Liveness {
   // Vector registers that a probe placed immediately before i may write: dead, held, no pending late read, no result in
   // flight. Only registers below `limit`.
   sass::RegSet writable_before(InstIndex i, uint32_t limit) const;
-  // The same for a probe that first waits for scoreboards (bit mask).
+  // Vector registers below `limit` that no earlier instruction may still read or write there, when these scoreboards (bit mask) were waited
+  // for: their value has arrived, live or not.
+  sass::RegSet settled_before(InstIndex i, uint32_t limit, uint8_t scoreboards) const;
+  // writable_before() for a probe that first waits for scoreboards (bit mask).
   sass::RegSet writable_after_wait(InstIndex i, uint32_t limit, uint8_t scoreboards) const;
-  // The same at every point "immediately before i" for i in [from, to].
+  // writable_before() at every point "immediately before i" for i in [from, to].
   sass::RegSet writable_between(InstIndex from, InstIndex to, uint32_t limit) const;
   // Predicates (bit mask) that a probe placed immediately before i may write.
   sass::PredSet writable_predicates_before(InstIndex i) const;
@@ -83,6 +86,8 @@ class Liveness {
   void find_held(const Code& code);
 
   sass::RegSet writable(InstIndex i, uint32_t limit, const sass::RegSet& taken) const;
+  sass::RegSet below(InstIndex i, uint32_t limit, sass::RegSet set) const;
+  sass::RegSet taken_after_wait(InstIndex i, uint8_t scoreboards) const;
 
   std::vector<LiveSet> live_in_;
   std::vector<Taken> taken_;            // before each instruction

@@ -117,9 +117,10 @@ Result<Scratch> Scratch::plan(const Code& code, const cubin::KernelInfo& info, c
   }
   s.own_count_ = s.count_ = info.register_count;
   const uint32_t cap = std::min<uint32_t>(info.max_register_count, 255);
-  s.launch_count_ = std::min(cap, launchable_register_count(code.arch->sm, shape));
+  s.launchable_count_ = launchable_register_count(code.arch->sm, shape);
+  s.launch_count_ = std::min(cap, s.launchable_count_);
   s.free_count_ = std::min(cap, free_register_count(code.arch->sm, shape, info.register_count, info.shared_bytes));
-  if (keeps_count) s.launch_count_ = s.free_count_ = s.own_count_;
+  if (keeps_count) s.launchable_count_ = s.launch_count_ = s.free_count_ = s.own_count_;
   constexpr uint32_t alignment = 4;
   for (uint32_t r = 0; r < s.prologue_first_ + registers_of_prologue; ++r)
     if (unsettled.test(r)) s.prologue_first_ = static_cast<uint32_t>(align_up(r + 1, alignment));
@@ -256,9 +257,24 @@ std::optional<Holder> Scratch::after_wait(InstIndex at, Holder::Shape shape, con
   return std::nullopt;
 }
 
+// One whose value has arrived; where none has, one of those that the wait for one scoreboard brings, or for all.
+std::optional<Holder> Scratch::spill(InstIndex at, const std::optional<Holder>& previous, const sass::RegSet& taken) {
+  const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
+  const uint8_t unseen = at > 0 ? taken_too_near(sass::get_control(code_->insts[at - 1].raw)) : 0;
+  for (const uint8_t waits : {0x00, 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x3f}) {
+    const auto reg = fit(liveness_->settled_before(at, own, waits & static_cast<uint8_t>(~unseen)) & ~taken, Holder::Shape::single, busy_with(previous));
+    if (!reg) continue;
+    ++spills_;
+    return Holder{Holder::Shape::single, *reg, scoreboard_[0], static_cast<uint8_t>(waits & ~unseen), true};
+  }
+  return std::nullopt;
+}
+
 Result<Holder> Scratch::holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
                                const std::optional<Holder>& previous, const sass::RegSet& taken) {
   if (auto h = try_holder(from, to, shapes, previous, taken)) return *h;
+  if (spill_frame_ && from == to && std::find(shapes.begin(), shapes.end(), Holder::Shape::single) != shapes.end())
+    if (auto h = spill(from, previous, taken)) return *h;
   if (auto h = above(launch_count_, *shapes.begin(), previous, taken)) return *h;
   return unsupported("no register is free at {}, and the launch can not hold more than {} a thread", where(*code_, from),
                      launch_count_);

@@ -5,7 +5,9 @@
 //              dead everywhere, and no original instruction can still be reading them
 //   2. dead    registers of the kernel that Liveness allows at every point where the probe holds a value in them: four
 //              aligned ones, else two aligned pairs, one pair, a single one (the fewer, the more stores a record takes)
-//   3. grown   above the kernel's count at the price of occupancy, never past what the launch can hold
+//   3. spilled  one of the kernel's, which stands aside in local memory meanwhile (spill.h), for a single word in front of one
+//              instruction, where allow_spills() was called: who asks for it puts it aside and back
+//   4. grown   above the kernel's count at the price of occupancy, never past what the launch can hold
 // Kernels that change their register limit while they run (setmaxnreg) keep their count: a pool that adds up to what the
 // launch was given would not with another. Only what they hold at a point is borrowed there.
 #pragma once
@@ -19,6 +21,7 @@
 #include "instrument/instrument.h"
 #include "instrument/liveness.h"
 #include "instrument/sass/encode.h"
+#include "instrument/spill.h"
 
 namespace xtrace::instrument {
 
@@ -60,6 +63,7 @@ struct Holder {
   std::array<uint8_t, 4> reg{};
   uint8_t scoreboard = 0;      // that its stores signal
   uint8_t wait_mask = 0;       // scoreboards to wait for in front of the first word in it
+  bool spilled = false;
   sass::enc::Gpr r(unsigned k) const { return {reg[k]}; }
   bool operator==(const Holder&) const = default;
 };
@@ -90,6 +94,13 @@ class Scratch {
   // As try_holder; when there is none, of shapes[0] at the price of occupancy.
   Result<Holder> holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
                         const std::optional<Holder>& previous, const sass::RegSet& taken = {});
+  // From now on holder() spills, into this frame, rather than to take occupancy.
+  void allow_spills(const SpillFrame& frame) { spill_frame_ = frame; }
+  const std::optional<SpillFrame>& spill_frame() const { return spill_frame_; }
+  uint32_t spills() const { return spills_; }             // handed out so far
+  bool costs_occupancy() const { return count_ > free_count_; }
+  // A pair above EIATTR_MAXREG_COUNT, as far as the launch can hold it: for replays of which nothing but counts is asked.
+  std::optional<Holder> beyond_limit() { return above(launchable_count_, Holder::Shape::pair, std::nullopt, {}); }
   // A register above the kernel's own, at no cost in occupancy, that nobody else gets from now on; nothing when there is none.
   std::optional<sass::enc::Gpr> reserve();
   // The same for three that follow each other, with room for pairs and quads below them where there is any.
@@ -105,6 +116,7 @@ class Scratch {
   uint32_t fresh_registers() const { return fresh_used_; }
 
  private:
+  std::optional<Holder> spill(InstIndex at, const std::optional<Holder>& previous, const sass::RegSet& taken);
   std::optional<Holder> above(uint32_t limit, Holder::Shape shape, const std::optional<Holder>& previous,
                               const sass::RegSet& taken);
   std::optional<Holder> borrow(InstIndex from, InstIndex to, Holder::Shape shape, const std::optional<Holder>& previous,
@@ -119,9 +131,11 @@ class Scratch {
   uint8_t scoreboard_[2] = {0, 0};
   uint8_t shared_scoreboards_ = 0;
   uint32_t prologue_first_ = 0;
-  uint32_t own_count_ = 0, count_ = 0, free_count_ = 0, launch_count_ = 0;
+  uint32_t own_count_ = 0, count_ = 0, free_count_ = 0, launch_count_ = 0, launchable_count_ = 0;
   uint32_t fresh_used_ = 0;
   sass::RegSet reserved_;
+  std::optional<SpillFrame> spill_frame_;
+  uint32_t spills_ = 0;
 };
 
 }  // namespace xtrace::instrument

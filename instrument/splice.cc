@@ -215,6 +215,7 @@ Spliced Splicer::Impl::original() const {
   Spliced out;
   out.map = map;
   out.report.original_registers = out.report.new_registers = info.register_count;
+  out.report.original_frame = info.frame_bytes;
   out.report.original_code_bytes = out.report.new_code_bytes = code.bytes();
   return out;
 }
@@ -238,16 +239,27 @@ Status Splicer::Impl::put_together(const Insertions& insertions, Prologue prolog
   for (const sass::RawInst& w : spliced.words) append(text, w);
   edited.set_section_data(info.text_section, std::move(text));
   XT_TRY_STATUS(write_metadata(edited, info, code, spliced, out.report));
+  if (out.report.spill_frame != 0) XT_TRY_STATUS(cubin::set_frame_bytes(edited, info, out.report.spill_frame));
   XT_TRY(out.cubin, edited.write());
   out.map.original_of_new.assign(spliced.words.size(), wire::AddressMap::inserted);
   for (const Body& b : spliced.bodies)
     std::copy(b.original.begin(), b.original.end(), out.map.original_of_new.begin() + b.base / sass::inst_bytes);
   out.claims = claims_of(code, insertions, out.map, spliced.prologue_first,
                          spliced.bodies[0].base / sass::inst_bytes - spliced.prologue_first);
+  out.claims.spill_frame = out.report.spill_frame;
   return {};
 }
 
 Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout) const {
+  Result<Spliced> plain = splice_once(plan, layout, false);
+  const bool lacks_registers = plain ? plain->report.costs_occupancy : plain.error().kind == ErrorKind::unsupported;
+  if (plan.probe != ProbeKind::mem || !lacks_registers || !spill_frame(impl_->code, impl_->info)) return plain;
+  Result<Spliced> spilled = splice_once(plan, layout, true);
+  if (!spilled && spilled.error().kind == ErrorKind::internal) return spilled;
+  return spilled && spilled->report.spills != 0 && !spilled->report.costs_occupancy ? spilled : plain;
+}
+
+Result<Spliced> Splicer::splice_once(const Plan& plan, const wire::SlotLayout& layout, bool spills) const {
   const auto& [cubin, shape, image, info, code, blocks, liveness, map] = *impl_;
   Spliced out = impl_->original();
   out.map.layout = layout;
@@ -263,6 +275,7 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
   }
   const sass::RegSet unsettled = plan.samples() ? unsettled_registers(code, repeatable_entry(code, blocks)) : sass::RegSet{};
   XT_TRY(Scratch scratch, Scratch::plan(code, info, blocks, liveness, shape, unsettled));
+  if (spills) scratch.allow_spills(*spill_frame(code, info));
   if (scratch.uniform().few && layout.wraps && plan.probe != ProbeKind::count)
     return with_hint(unsupported("kernel {} takes another path in each replay, and leaves fewer uniform registers untouched than such records need: "
                                  "two aligned pairs and four more", info.name),
@@ -313,6 +326,9 @@ Result<Spliced> Splicer::splice(const Plan& plan, const wire::SlotLayout& layout
 
   out.report.new_registers = scratch.register_count();
   out.report.fresh_registers = scratch.fresh_registers();
+  out.report.costs_occupancy = scratch.costs_occupancy();
+  out.report.spills = scratch.spills();
+  if (scratch.spills() != 0) out.report.spill_frame = scratch.spill_frame()->bytes;
   XT_TRY_STATUS(impl_->put_together(insertions, std::move(prologue), std::move(decision), out));
   if (plan.probe == ProbeKind::mem) {
     out.claims.records_addresses = true;

@@ -68,6 +68,12 @@ bool Splicer::waits() const {
 }
 std::vector<bool> Splicer::waiting() const { return waiting_blocks(impl_->code, impl_->blocks); }
 std::vector<bool> Splicer::polling() const { return polling_blocks(impl_->code, impl_->blocks); }
+std::vector<bool> Splicer::recursive() const {
+  const std::vector<bool> by_instruction = in_recursion(impl_->code);
+  std::vector<bool> found;
+  for (const ProbeBlock& b : impl_->blocks.blocks) found.push_back(by_instruction[b.first]);
+  return found;
+}
 uint32_t Splicer::warps_per_cta() const { return instrument::warps_per_cta(impl_->shape); }
 
 uint32_t Splicer::record_bytes(ProbeKind probe, uint32_t block) const {

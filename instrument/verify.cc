@@ -136,7 +136,7 @@ void Checker::inserted_code() {
     const sass::RegSet writable = prologue ? sass::RegSet{}.set() : live.writable_after_wait(at, own, waited);
     const auto writable_pred = prologue ? sass::PredSet{0x7f} : live.writable_predicates_before(at);
     for (uint32_t r = 0; r < 255; ++r) {
-      if (fx.def.gpr.test(r) && r < own && !writable.test(r))
+      if (fx.def.gpr.test(r) && r < own && !writable.test(r) && !v.spilled_write[k])
         fail("register-clobber", k, fmt::format("{} writes R{}, which is in use in front of {}", text(k), r,
                                                 where(v.old, at)));
       if ((fx.def.gpr.test(r) || fx.use.gpr.test(r)) && r + reserved_registers >= v.new_registers)
@@ -338,6 +338,7 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
     else v.not_taken[i] = true;
   }
   if (!find_copies(v, claims, out)) return out;
+  check_spills(v, claims, old_info, new_info, out);
   Checker checker{v, old_image, new_image, old_info, new_info, out};
   checker.originals();
   checker.inserted_code();

@@ -26,6 +26,8 @@
 //   value-recorded      point probes: every word of every record is what the map says it is, is stored once, at its place, by all
 //                       active lanes, at that point; the cursor moves by the record's size; of every nth execution, where that was
 //                       asked for, by a counter of its own
+//   spilled-register  a register of the kernel that inserted code writes while the kernel needs it was stored in local memory before, below all
+//                     that the kernel's stack may take, and is loaded back and has arrived in front of the same instruction
 //   rounds-counted      `block`: where the rounds of a loop of one block are counted instead of recorded, each lane's counter is 0 when it
 //                       comes to the loop, or another way to the block that lanes leave it for; it grows by one a round and nowhere
 //                       else; and that block's record holds it, of each lane or of any where they leave together, at the place that is claimed
@@ -84,6 +86,7 @@ struct SpliceClaims {
   std::vector<wire::Access> accesses{};          // what decoders make of records
   std::vector<std::vector<uint32_t>> lane_numbers{};   // of which these speak
   bool memory_high_is_known = false;             // high words of global addresses are not recorded
+  uint32_t spill_frame = 0;                      // bytes of the frame, at whose lower end registers of the kernel stand aside; 0: none does
   std::vector<bool> places{};                    // by instruction, those whose accesses are recorded; empty: all
   std::vector<AddressClaim> addresses{};
   std::vector<wire::Point> points{};             // point probes: what is recorded where

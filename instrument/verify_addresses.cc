@@ -88,7 +88,7 @@ class Addresses {
   bool takes(uint32_t k, Kind kind, uint8_t index) const {
     if (!v_.is_inserted(k)) return false;
     switch (kind) {
-      case Kind::column: return is_store(k) && field(k, a_field) != no_register && field(k, b_field) == index;
+      case Kind::column: return is_store(k) && field(k, a_field) != no_register && field(k, b_field) == index && v_.aside[k] != index;
       case Kind::uniform: return sass::opcode13(v_.words[k]) == mov_ur && field(k, ur_field) == index;
       case Kind::base: return false;   // check_base()
       case Kind::mask:
@@ -100,13 +100,15 @@ class Addresses {
     const sass::RegEffects& def = v_.effects[k].def;
     switch (kind) {
       case Kind::column:
-      case Kind::base: return def.gpr.test(index);
+      case Kind::base: return changes(k, index);
       case Kind::uniform: return def.ur.test(index);
       case Kind::mask: return (def.pred >> (index & 7) & 1) != 0;
     }
     return false;
   }
 
+  // What stands aside comes back.
+  bool changes(uint32_t k, uint8_t reg) const { return v_.effects[k].def.gpr.test(reg) && !v_.spilled_write[k]; }
   bool writes_predicate(uint32_t k, uint8_t guard) const {
     return guard != guard_always && (v_.effects[k].def.pred >> (guard & 7) & 1) != 0;
   }
@@ -142,7 +144,7 @@ class Addresses {
       }
       if (!found) continue;
       bool kept = true;
-      for (uint32_t k = store + 1; k < access; ++k) kept &= !v_.effects[k].def.gpr.test(reg) && !writes_predicate(k, lanes.guard);
+      for (uint32_t k = store + 1; k < access; ++k) kept &= !changes(k, reg) && !writes_predicate(k, lanes.guard);
       if (!kept) continue;
       const auto whose = !found->of_first ? first_of_warp : lanes.guard == guard_always ? first_active : first_of_mask;
       if (field(store, guard_field) != lanes.guard) {
@@ -164,9 +166,9 @@ class Addresses {
       const auto place = place_of(store, result);
       return place ? std::optional(Stored{*place, of_first}) : std::nullopt;
     };
-    if (lanes_.is_uniform(lanes) && field(store, b_field) == reg) return stored(reg, false);
+    if (lanes_.is_uniform(lanes) && field(store, b_field) == reg && v_.aside[store] != reg) return stored(reg, false);
     const uint32_t last = store - 1;
-    if (!v_.is_inserted(last)) return std::nullopt;
+    if (!v_.is_inserted(last) || v_.aside[last] == reg) return std::nullopt;
     const uint64_t result = field(last, result_field);
     if (result == reg) return std::nullopt;
     uint32_t first = last;
@@ -188,7 +190,7 @@ class Addresses {
     for (uint32_t k = last; k-- > first;) {
       if (v_.effects[k].def.gpr.test(reg)) return false;
       if (!v_.effects[k].def.ur.test(through)) continue;
-      const bool takes = sass::opcode13(v_.words[k]) == r2ur && field(k, a_field) == reg && field(k, guard_field) == guard &&
+      const bool takes = sass::opcode13(v_.words[k]) == r2ur && v_.aside[k] != reg && field(k, a_field) == reg && field(k, guard_field) == guard &&
                          field(k, to_uniform_field) == through;
       if (takes) v_.access_guard[k] = true;
       return takes;
@@ -200,7 +202,7 @@ class Addresses {
     const uint32_t access = v_.copies[0].at[i];
     for (uint32_t store = access; store-- > from_;) {
       if (!is_store(store)) {
-        if (v_.effects[store].def.gpr.test(reg)) return false;
+        if (changes(store, reg)) return false;
         continue;
       }
       const auto first = static_cast<uint8_t>(field(store, b_field));
@@ -220,7 +222,7 @@ class Addresses {
         if (guard != always && guard != differs) return false;
         uint32_t made = k;
         while (made > store && !v_.effects[made].def.gpr.test(static_cast<unsigned>(field(k, b_field)))) --made;
-        const bool less = sass::opcode13(v_.words[made]) == imad_imm && !v_.effects[made].guarded && field(made, a_field) == first &&
+        const bool less = sass::opcode13(v_.words[made]) == imad_imm && !v_.effects[made].guarded && v_.aside[made] != reg && field(made, a_field) == first &&
                           field(made, imm_field) == ~uint32_t{0} && field(made, c_field) == reg;
         if (!less) return false;
         if (guard == differs) v_.access_guard[k] = true;

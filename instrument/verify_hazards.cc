@@ -243,7 +243,7 @@ class Hazards {
           fail("result-too-early", k, fmt::format("R{} awaits SB{}", r, sb));
       const uint8_t left = is_memory(fx) ? s.left.vector_memory[r] : s.left.vector_alu[r];
       if (left > 0) fail("result-too-early", k, fmt::format("R{} is ready {} cycles later", r, left));
-      if ((fx.kind == sass::MemKind::store || fx.kind == sass::MemKind::reduction) && !s.probe_value.test(r) && !is_address(k, r))
+      if ((fx.kind == sass::MemKind::store || fx.kind == sass::MemKind::reduction) && !s.probe_value.test(r) && !is_address(k, r) && !v_.spill_save[k])
         fail("record-clobbered", k, fmt::format("R{} may hold another value than the probe's", r));
     });
     fx.use.ur.for_each([&](unsigned r) {
@@ -453,7 +453,8 @@ class Hazards {
         s.left.vector_alu[r] = fx.mnemonic == "CS2R" ? v_.old.arch->clock_to_alu : 4;
         s.left.vector_memory[r] = v_.old.arch->result_to_memory;
       }
-      s.probe_value.set(r);
+      if (v_.spilled_write[k] && fx.kind == sass::MemKind::load) s.probe_value.reset(r);   // what is loaded back is the kernel's
+      else s.probe_value.set(r);
       s.left.vector_original[r] = 0;
     });
     fx.def.ur.for_each([&](unsigned r) {

@@ -23,6 +23,9 @@ struct SpliceView {
   std::vector<Copy> copies;                       // [0] of traced warps; [1], if there is one, in front of it
   std::vector<bool> address_store;                // by word: stores a register of the kernel, as claimed and checked
   std::vector<bool> access_guard;                 // by word: has the guard of the access that it is for, as claimed and checked
+  std::vector<bool> spill_save, spilled_write;    // by word: stores a register of the kernel aside; writes one that is stored aside, as checked
+  std::vector<uint8_t> aside;                     // by word: the register that is stored aside there, and holds whatever; none: none is
+  static constexpr uint8_t none_aside = 255;
   uint32_t prologue_first = 0, prologue_words = 0;   // as in SpliceClaims
   std::vector<bool> not_taken;                    // by old instruction: as claimed
   std::optional<uint8_t> rounds;                  // register that counts rounds, as claimed: who sets it to 0 need not have read it
@@ -56,6 +59,8 @@ void check_rounds(const SpliceView& v, const SpliceClaims& claims, const Blocks&
 void check_sectors(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_forks.cc: fork-recorded.
 void check_forks(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
+// verify_spills.cc: spilled-register. Fills spill_save and spilled_write.
+void check_spills(SpliceView& v, const SpliceClaims& claims, const cubin::KernelInfo& old_info, const cubin::KernelInfo& new_info, Violations& out);
 // verify_hazards.cc: store-overwritten, record-clobbered, result-too-early.
 void check_hazards(const SpliceView& v, Violations& out);
 

@@ -146,6 +146,11 @@ class Words {
     const uint16_t op = sass::opcode13(v_.words[k]);
     const auto guard = static_cast<uint8_t>(field(k, guard_field));
     if (op == stg_uniform) return store(k, guard);
+    if (v_.spilled_write[k] && fx.kind == sass::MemKind::load) {   // the kernel's value is back
+      for (unsigned r = 0; r < no_register; ++r)
+        if (fx.def.gpr.test(r)) gpr_.erase(static_cast<uint8_t>(r));
+      return;
+    }
     if (fx.def.ur.any()) return uniform(k, op, guard);
     for (uint8_t p = 0; p < 7; ++p)
       if (number_ != 0 && (fx.def.pred >> p & 1)) groups_.erase(p);

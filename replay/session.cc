@@ -78,11 +78,9 @@ void compare_recorded(const LaunchImage& launch, CleanReference& ref) {
 
 Result<std::vector<Mismatch>> repeat_without_restore(Backend& backend, const LaunchImage& launch,
                                                      ModuleHandle module, const CleanReference& ref) {
-  Result<double> repeated = run_once(backend, launch, module, "a launch repeated without restore");
+  Result<double> repeated = run_once(backend, launch, module, not_repeatable.data());
   if (!repeated)
-    return tl::make_unexpected(
-        std::move(repeated).error().with_hint("the kernel can not run on its own results; replay without the "
-                                              "repetition test (one launch a sample)"));
+    return tl::make_unexpected(std::move(repeated).error().with_hint("the kernel can not run on its own results: it has to be replayed without this test"));
   return compare_outputs(backend, launch, module, ref);
 }
 

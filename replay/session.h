@@ -66,6 +66,9 @@ struct CleanReference {
   }
 };
 
+// In the message of the error when the launch did not complete on what it had left behind: without that test it can be replayed.
+inline constexpr std::string_view not_repeatable = "a launch repeated without restore";
+
 // Replays the module n >= 1 times with everything restored in between (n > 1: more, see above, while they differ from the
 // recording), then (test_repeat) once more without restoring: a kernel that hangs or faults on its own results takes the
 // backend with it, so the caller can leave that out. The backend must be prepared with `launch`; it is told which regions are

@@ -188,6 +188,23 @@ Result<KernelInfo> kernel_info(const Image& image, std::string_view kernel) {
   return k;
 }
 
+Status set_frame_bytes(Image& image, const KernelInfo& kernel, uint32_t bytes) {
+  unsigned set = 0;
+  if (const auto section = common_info_section(image)) {
+    XT_TRY(std::vector<InfoRecord> records, image.info_records(*section));
+    for (InfoRecord& r : records) {
+      if (r.attribute != eiattr::kFrameSize && r.attribute != eiattr::kMinStackSize) continue;
+      XT_TRY_IN(const auto value, keyed_value(r, kernel.symbol), "section .nv.info");
+      if (!value) continue;
+      write_at(std::span(r.payload), sizeof(uint32_t), bytes);
+      ++set;
+    }
+    if (set != 0) image.set_info_records(*section, records);
+  }
+  if (set != 2) return unsupported("kernel {} does not say how large its frame and its stack are", kernel.name);
+  return {};
+}
+
 Status set_register_count(Image& image, const KernelInfo& kernel, uint32_t count) {
   if (count == 0 || count > 255)
     return unsupported("register count {} of kernel {}: a thread has 1 to 255 registers", count, kernel.name);
@@ -208,6 +225,12 @@ Status set_register_count(Image& image, const KernelInfo& kernel, uint32_t count
     set = true;
   }
   if (!set) return unsupported("kernel {} keeps its register count nowhere known", kernel.name);
+  if (count > kernel.max_register_count && kernel.info_section) {
+    XT_TRY(std::vector<InfoRecord> records, image.info_records(*kernel.info_section));
+    for (InfoRecord& r : records)
+      if (r.attribute == eiattr::kMaxregCount) r.value = static_cast<uint16_t>(count);
+    image.set_info_records(*kernel.info_section, records);
+  }
   return {};
 }
 

@@ -45,8 +45,10 @@ struct KernelInfo {
 
 Result<KernelInfo> kernel_info(const Image& image, std::string_view kernel);
 
-// Sets EIATTR_REGCOUNT of `kernel` (and the top byte of sh_info where the architecture keeps it there too).
+// Sets EIATTR_REGCOUNT of `kernel` (and the top byte of sh_info where the architecture keeps it there too), and raises EIATTR_MAXREG_COUNT to it.
 Status set_register_count(Image& image, const KernelInfo& kernel, uint32_t count);
+// Sets EIATTR_FRAME_SIZE and EIATTR_MIN_STACK_SIZE of `kernel`, both of which it must have.
+Status set_frame_bytes(Image& image, const KernelInfo& kernel, uint32_t bytes);
 
 // Rewrites every instruction offset that the metadata of `kernel` holds. `map` gives, for an old offset, the new offsets
 // (several when the code exists in several copies; empty is an error of the caller for offsets that name an

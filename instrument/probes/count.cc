@@ -19,7 +19,8 @@ struct Place {
   InstIndex at;
   Holder holder;
 };
-// Two registers somewhere in the block; else at its head, at the price of occupancy: this pass is not timed; else one.
+// Two registers somewhere in the block; else at its head, at the price of occupancy: this pass is not timed; else one; else two above the limit
+// that the kernel was compiled for (__launch_bounds__, -maxrregcount), which the launch may hold all the same.
 Result<Place> find_place(ProbeContext& c, const ProbeBlock& block) {
   const auto search = [&](Holder::Shape shape) -> std::optional<Place> {
     for (InstIndex at = block.first; at <= block.last(); ++at)
@@ -30,6 +31,7 @@ Result<Place> find_place(ProbeContext& c, const ProbeBlock& block) {
   const auto grown = c.scratch.holder(block.first, block.first, {Holder::Shape::pair}, std::nullopt);
   if (grown) return Place{block.first, *grown};
   if (const auto single = search(Holder::Shape::single)) return *single;
+  if (const auto beyond = c.scratch.beyond_limit()) return Place{block.first, *beyond};
   return tl::make_unexpected(grown.error());
 }
 

@@ -245,10 +245,11 @@ class Layout {
 
 class Writer {
  public:
-  Writer(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)
-      : c_(c), block_(c.blocks.blocks[number]), number_(number), previous_(previous) {}
+  Writer(ProbeContext& c, uint32_t number, MemRecord& record, std::optional<Holder>& previous)
+      : c_(c), block_(c.blocks.blocks[number]), number_(number), record_(record), previous_(previous) {}
 
-  Status run(MemRecord& record) {
+  Status run() {
+    MemRecord& record = record_;
     held_ = record.held();
     if (record.full) XT_TRY_STATUS(insert_mem_words(c_, number_, record, previous_));
     busy_ = record.busy;
@@ -281,8 +282,9 @@ class Writer {
     return set;
   }
   Result<Holder> take(InstIndex i, std::initializer_list<Shape> shapes) {
-    XT_TRY(const Holder h, c_.scratch.holder(i, i, shapes, previous_, taken(i)));
+    XT_TRY(const Holder h, c_.scratch.holder(i, i, shapes, previous_, taken(i) | recorded_registers(c_, record_, i)));
     previous_ = h;
+    put_aside(c_, i, h);
     return h;
   }
 
@@ -301,6 +303,7 @@ class Writer {
     if (!pair) store_words(c_, seq, h, 1, 0);
     put(seq, enc::vote_any_active(h.r(pair ? 1 : 0)), {.stall = vector_to_memory});
     pair ? store_words(c_, seq, h, 2, 0) : store_words(c_, seq, h, 1, sizeof(uint32_t));
+    put_back(c_, at, h);
     return {};
   }
 
@@ -318,6 +321,7 @@ class Writer {
     Sequence& seq = c_.out.before[s.at];
     put(seq, value_of(s, h.r(0)), {.stall = vector_to_memory, .wait_mask = waits_of(s.at)});
     store_words(c_, seq, h, 1, s.place);
+    put_back(c_, s.at, h);
     return {};
   }
 
@@ -331,6 +335,7 @@ class Writer {
     XT_TRY(const Holder h, take(b.at, {Shape::single}));
     put_base(seq, b, h.r(0), h.scoreboard, waits_of(b.at));
     store(seq, b.lanes.guard, h.r(0), enc::Size::b32, b.place, h.scoreboard, 0);
+    put_back(c_, b.at, h);
     return {};
   }
   // Both in one store, by the lanes of the mask.
@@ -418,11 +423,13 @@ class Writer {
 
   Status columns(const MemRecord& record, InstIndex i) {
     std::optional<enc::Gpr> lane = c_.lane_offset;
+    std::optional<Holder> taken_here;
     Sequence& seq = c_.out.before[i];
     for (const MemRecord::Column& column : record.columns) {
       if (column.at != i || column.spread) continue;
       if (!lane) {   // no register was free for the whole kernel
         XT_TRY(const Holder h, take(i, {Shape::single}));
+        taken_here = h;
         lane = h.r(0);
         put(seq, enc::s2r(*lane, enc::sr_laneid), {.stall = scoreboard_visible, .write_barrier = h.scoreboard});
         put(seq, enc::shf_l_u32_imm(*lane, *lane, 2),
@@ -434,18 +441,36 @@ class Writer {
           with_record_policy(enc::stg({c_.scratch.uniform().address, *lane, place}, enc::Gpr{column.reg}, enc::Size::b32)),
           {.stall = scoreboard_visible, .wait_mask = waits, .read_barrier = c_.scratch.scoreboard()});
     }
+    if (taken_here) put_back(c_, i, *taken_here);
     return {};
   }
 
   ProbeContext& c_;
   const ProbeBlock& block_;
   uint32_t number_;
+  MemRecord& record_;
   std::optional<Holder>& previous_;
   sass::RegSet held_;
   std::vector<MemRecord::Busy> busy_;
 };
 
 }  // namespace
+
+sass::RegSet recorded_registers(const ProbeContext& c, const MemRecord& record, InstIndex at) {
+  sass::RegSet set;
+  if (!c.scratch.spill_frame()) return set;
+  for (const MemRecord::Column& column : record.columns)
+    if (column.at == at) set.set(column.reg);
+  for (const MemRecord::Base& b : record.bases)
+    if (b.at == at) set.set(b.reg);
+  return set;
+}
+void put_aside(ProbeContext& c, InstIndex at, const Holder& h) {
+  if (h.spilled) put_save(c.out.before[at], *c.scratch.spill_frame(), c.scratch.uniform().header, h.r(0), h.scoreboard, h.wait_mask);
+}
+void put_back(ProbeContext& c, InstIndex at, const Holder& h) {
+  if (h.spilled) put_restore(c.out.before[at], *c.scratch.spill_frame(), c.scratch.uniform().header, h.r(0), h.scoreboard);
+}
 
 MemRecord mem_record(const Code& code, const ProbeBlock& block, const Scope& scope) {
   return Layout(code, block, scope).take();
@@ -517,7 +542,7 @@ Status insert_mem(ProbeContext& c) {
     const MemRecord planned = mem_record(c.code, c.blocks.blocks[b], c.scope);
     if (planned.bytes == 0) continue;
     MemRecord record = planned;
-    XT_TRY_STATUS(Writer(c, b, previous).run(record));
+    XT_TRY_STATUS(Writer(c, b, record, previous).run());
     if (record.full) move_words(planned, record, record.accesses);
     c.map.blocks[b].record_bytes = record.bytes;
     c.map.blocks[b].full = record.full;

@@ -143,7 +143,7 @@ class FullWords {
         count = head ? 0 : 1;
         best = arrange(some(count), head, 1);
         best->store = best->last;
-        XT_TRY(best->data, c_.scratch.holder(best->first, best->store, {Shape::single}, previous_, held_));
+        XT_TRY(best->data, c_.scratch.holder(best->first, best->store, {Shape::single}, previous_, held_ | recorded_registers(c_, *record_, best->store)));
         if (best->words[0].late) best->words[0].through = uniform_[0];
       }
       best->place = place;
@@ -334,6 +334,8 @@ class FullWords {
 
   void write(const Piece& p) {
     std::vector<Issued> uniform, data;
+    XT_CHECK(!p.data.spilled || p.first == p.store, "a register is put aside in front of one instruction");
+    put_aside(c_, p.store, p.data);
     // By place, so that each sequence is filled in order.
     for (InstIndex at = p.first; at <= p.last || at <= p.store; ++at) {
       bool waited = false;
@@ -362,6 +364,7 @@ class FullWords {
     const enc::UniformAddress address{c_.scratch.uniform().address, p.offset, static_cast<int32_t>(p.place)};
     put(c_.out.before[p.store], with_record_policy(enc::stg(address, p.data.r(0), size_of(p.registers))),
         {.stall = scoreboard_visible, .read_barrier = p.data.scoreboard});
+    put_back(c_, p.store, p.data);
     for (size_t k = 0; k < p.words.size(); ++k) place(p.words[k], p.place + static_cast<uint32_t>(4 * k));
   }
 
@@ -411,8 +414,13 @@ class FullWords {
 
 std::vector<enc::Ureg> uniform_on_the_way(const ProbeContext& c) {
   const UniformPlan& ur = c.scratch.uniform();
-  std::vector<enc::Ureg> all{ur.header, high_half(ur.header), ur.cursor};
-  if (!ur.few) all.insert(all.end(), {ur.mask, ur.base, ur.temp});
+  std::vector<enc::Ureg> all;
+  all.reserve(6 + c.scratch.spare_uniform().size());
+  if (!c.scratch.spill_frame()) all.push_back(ur.header);
+  all.push_back(high_half(ur.header));
+  all.push_back(ur.cursor);
+  if (!ur.few)
+    for (const enc::Ureg r : {ur.mask, ur.base, ur.temp}) all.push_back(r);
   all.insert(all.end(), c.scratch.spare_uniform().begin(), c.scratch.spare_uniform().end());
   return all;
 }

@@ -185,6 +185,11 @@ struct MemRecord {
     return set;
   }
 };
+// What a spilled register may not be one of: what goes into the record in front of `at`. Empty where none is spilled.
+sass::RegSet recorded_registers(const ProbeContext& c, const MemRecord& record, InstIndex at);
+// In front of `at`, around the use of a holder; nothing where it is not spilled. The stack's top is in the header's register, which plain slots do not need.
+void put_aside(ProbeContext& c, InstIndex at, const Holder& h);
+void put_back(ProbeContext& c, InstIndex at, const Holder& h);
 MemRecord mem_record(const Code& code, const ProbeBlock& block, const Scope& scope);
 // Uniform registers that plain slots do not need, for what goes through one on its way into a record.
 std::vector<sass::enc::Ureg> uniform_on_the_way(const ProbeContext& c);

@@ -119,7 +119,9 @@ Status insert_exit_headers(ProbeContext& c) {
   for (const ProbeBlock& block : c.blocks.blocks) {
     const InstIndex i = block.last();
     if (c.code.insts[i].fx.flow != sass::Flow::exit) continue;
-    XT_TRY(const Holder h, c.scratch.holder(i, i, {Holder::Shape::pair, Holder::Shape::quad}, std::nullopt));
+    Result<Holder> found = c.scratch.holder(i, i, {Holder::Shape::pair, Holder::Shape::quad}, std::nullopt);
+    if (const auto beyond = found || !counting ? std::nullopt : c.scratch.beyond_limit()) found = *beyond;
+    XT_TRY(const Holder h, std::move(found));
     Sequence& seq = c.out.before[i];
     enc::Ureg bytes = ur.cursor;
     if (!counting) {

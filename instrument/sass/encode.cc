@@ -368,6 +368,16 @@ RawInst stg(VectorAddress address, Gpr data, Size size) {
   return at(with_data(base(0x386, cache_normal | wide_address | size_bits(size)), data, size), address);
 }
 
+RawInst ldl(Gpr d, UniformAddress address, Size size) {
+  check_size(d, size);
+  RawInst w = base(0x983, uniform_page | cache_normal | size_bits(size));
+  put(w, rd_field, d.index);
+  return at(w, address, urb_field);
+}
+RawInst stl(UniformAddress address, Gpr data, Size size) {
+  return at(with_data(base(0x987, uniform_page | cache_normal | size_bits(size)), data, size), address, urc_field);
+}
+
 namespace {
 constexpr uint64_t red_u32 = 0, red_u64 = 2u << 9;
 RawInst red_add(UniformAddress address, Gpr data, uint64_t type, Size size) {

@@ -135,6 +135,8 @@ RawInst ldg(Gpr d, UniformAddress address, Size size);
 RawInst ldg_desc(Gpr d, Ureg desc, VectorAddress address, Size size);
 RawInst stg(UniformAddress address, Gpr data, Size size);
 RawInst stg(VectorAddress address, Gpr data, Size size);
+RawInst ldl(Gpr d, UniformAddress address, Size size);   // local memory
+RawInst stl(UniformAddress address, Gpr data, Size size);
 RawInst red_add_u32(UniformAddress address, Gpr data);
 RawInst red_add_u64(UniformAddress address, Gpr data);
 RawInst red_add_u32(VectorAddress address, Gpr data);

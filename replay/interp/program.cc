@@ -195,8 +195,14 @@ Result<Program> decode_program(ByteView cubin, const LaunchImage& launch) {
   p.layout.gprs = kernel.register_count > reserved_registers ? kernel.register_count - reserved_registers : 0;
   p.shared_bytes = kernel.shared_bytes;
   p.frame_bytes = kernel.frame_bytes;
+  // The stack's top does not move with the frame [guess]: spliced code, whose frame may be larger, finds it where the recorded code does.
+  cubin::KernelInfo recorded = kernel;
+  if (p.spliced) {
+    XT_TRY(const cubin::Image original, cubin::Image::parse(launch.code));
+    XT_TRY(recorded, cubin::kernel_info(original, launch.record.kernel));
+  }
   p.local_bytes =
-      static_cast<uint32_t>(align_up(std::max(kernel.frame_bytes, kernel.min_stack_bytes), 16)) + stack_bytes;
+      static_cast<uint32_t>(align_up(std::max(recorded.frame_bytes, recorded.min_stack_bytes), 16)) + stack_bytes;
   XT_TRY(p.banks, constant_banks(image, kernel, *p.arch, launch, p.local_bytes));
   const Bytes& text = image.sections()[kernel.text_section].data;
   if (text.size() % sass::inst_bytes != 0)

@@ -265,6 +265,26 @@ p.ctas_per_sm_after = 7;
 p.local_bytes_after = 16;
 }
 }
+, {Id::space_spilled, V::trusted, V::trusted, V::trusted, V::trusted, CHANGE{UNUSED;
+p.local_bytes_after = 16;
+p.spills = 2;
+p.spill_bytes = 16;
+}
+}
+, {Id::space_local, V::trusted, V::trusted, V::not_trusted, V::not_trusted, CHANGE{UNUSED;
+p.local_bytes_after = 16;   // more than the spills account for
+p.spills = 2;
+p.spill_bytes = 8;
+}
+}
+, {Id::path_groups, V::trusted, V::trusted, V::trusted, V::trusted, CHANGE{UNUSED;
+s.groups_text = "function fib";
+}
+}
+, {Id::clocks_repeated, V::trusted, V::trusted, V::trusted, V::trusted, CHANGE{UNUSED;
+s.repeated_text = "1 violation";
+}
+}
 , {Id::space_unknown, V::trusted, V::trusted, V::inconclusive, V::inconclusive, CHANGE{UNUSED;
 p.ctas_per_sm_before = 0;
 }

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "instrument/blocks.h"
 #include "instrument/clocks.h"
+#include "instrument/collective.h"
 #include "instrument/implied.h"
 #include "instrument/liveness.h"
 #include "instrument/sass/assemble.h"
@@ -147,6 +148,34 @@ TEST(Relocated, ImmediatesOfAVariablesAddress) {
   EXPECT_TRUE(std::holds_alternative<std::vector<sass::Access>>(accesses(*code, load)));
   code->insts[load].relocated = true;
   EXPECT_EQ(std::get<sass::NotCovered>(accesses(*code, load)), "the loader fills in its offset");
+}
+
+// Lanes that meet at WARPSYNC.COLLECTIVE execute what stands behind any of them, and then go their own ways.
+TEST(Collectives, LeadToWhatStandsBehindAll) {
+  size_t several = 0;
+  for (const Kernel& k : fixture_kernels("sm_90")) {
+    const auto image = cubin::Image::parse(k.cubin);
+    const auto code = read_code(*image, *cubin::kernel_info(*image, k.name));
+    const auto splicer = Splicer::create(k.cubin, k.name, small_shape());
+    if (!code || !splicer) continue;
+    const std::vector<Collective> collectives = find_collectives(*code);
+    if (collectives.size() < 2) continue;
+    ++several;
+    const Blocks blocks = find_blocks(*code);
+    const Liveness live(*code);
+    const auto leads = [&](InstIndex from, InstIndex to) {
+      const std::vector<uint32_t>& next = splicer->blocks()[blocks.block_of[from]].successors;
+      return std::find(next.begin(), next.end(), blocks.block_of[to]) != next.end();
+    };
+    for (const Collective& one : collectives)
+      for (const Collective& other : collectives) {
+        EXPECT_TRUE(leads(one.at, other.at + 1)) << k.name;
+        EXPECT_EQ(code->insts[other.target - 1].fx.mnemonic, "ENDCOLLECTIVE");
+        EXPECT_TRUE(leads(other.target - 1, one.target)) << k.name;
+        EXPECT_TRUE((live.before(one.target).gpr & ~live.before(other.at + 1).gpr).none()) << k.name;
+      }
+  }
+  EXPECT_GT(several, 0u);
 }
 
 TEST(Scratch, ARegisterAfterAWait) {

@@ -4,6 +4,7 @@
 #include "replay/interp/interp_backend.h"
 #include "tests/unit/interp/recordings.h"
 #include "tools/xtrace/replay/launch_replay.h"
+#include "tools/xtrace/replay/pair_rotation.h"
 
 namespace xtrace::cli {
 namespace {
@@ -24,6 +25,18 @@ Result<diff::ConfigReport> pairs(uint32_t ctas, bool some, bool sampled) {
   o.interval_sites = 0;
   XT_TRY(const diff::ReplayReport report, replay_launch(*backend, launch, o));
   return report.configs.at(0);
+}
+
+TEST(PairSites, AsManyAsThereIsTimeFor) {
+  std::vector<uint32_t> rest;
+  for (uint32_t k = 0; k < 100; ++k) rest.push_back(0x100 + 16 * k);
+  EXPECT_EQ(sites_in_time(rest, 8, 0.1), rest);
+  const auto half = sites_in_time(rest, 10, 10);   // a second each, 50 are left
+  ASSERT_EQ(half.size(), 50u);
+  EXPECT_EQ(half[0], 0x100u);
+  EXPECT_EQ(half[1], 0x120u);
+  EXPECT_TRUE(sites_in_time(rest, 8, most_rotation_seconds + 1).empty());
+  EXPECT_TRUE(sites_in_time({}, 8, 1).empty());
 }
 
 struct Expected {

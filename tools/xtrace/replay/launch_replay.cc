@@ -52,7 +52,7 @@ Result<diff::ReplayReport> LaunchReplay::run() {
   XT_TRY_STATUS(backend_.prepare(launch_));
   XT_TRY(clean_, backend_.load(launch_.code));
   XT_TRY(clean_resources_, backend_.resources(clean_));
-  XT_TRY(reference_, replay::clean_replays(backend_, launch_, clean_, std::max(1u, options_.clean_replays)));
+  XT_TRY(reference_, replay::clean_replays(backend_, launch_, clean_, std::max(1u, options_.clean_replays), options_.test_repeat));
   for (ProbeKind probe : options_.probes)
     if (probe == ProbeKind::none) report_.configs.push_back(clean_config());
   XT_TRY_STATUS(instrumented());
@@ -93,7 +93,9 @@ void LaunchReplay::describe_clean() {
         report_.written_bytes += range.end - range.begin;
         return true;
       });
-  if (!reference_.idempotent)
+  if (!options_.test_repeat)
+    report_.warnings.push_back("the launch does not end, or fails, on what it leaves in memory: each timed launch starts from restored memory");
+  else if (!reference_.idempotent)
     report_.warnings.push_back("the launch changes its own inputs: each timed launch starts from restored memory");
 }
 
@@ -354,7 +356,10 @@ Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
   for (const std::string& text : rotation->warnings) warn(text);
   report_.warnings.push_back(fmt::format("pair: {} sites in {:.1f} s ({:.0f} sites/s){}{}", rotation->sites,
                                          rotation->seconds, rotation->sites / std::max(rotation->seconds, 1e-9),
-                                         rotation->sites_left_out != 0
+                                         rotation->out_of_time != 0
+                                             ? fmt::format(", {} more left out: {:.0f} s are the most for them", rotation->out_of_time + rotation->sites_left_out,
+                                                           most_rotation_seconds)
+                                         : rotation->sites_left_out != 0
                                              ? fmt::format(", {} more left out (--pair-sites)", rotation->sites_left_out)
                                              : "",
                                          rotation->refused.empty()

@@ -59,6 +59,7 @@ struct ReplayOptions {
   uint32_t interval_sites = 16;      // of them measured at several sampling rates
   uint64_t max_slices = 2'000'000;
   double watchdog_seconds = 10;
+  bool test_repeat = true;           // whether a launch can run on what it left behind; false: it was found that it can not
   int device = 0;
   BackendChoice backend = BackendChoice::automatic;
 };

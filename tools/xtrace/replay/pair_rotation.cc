@@ -150,7 +150,7 @@ class Rotation {
     IntervalRequest request{{}, false, sample_, out_.one_in, densest_, bounds_};
     const size_t wanted = std::min<size_t>(options_.interval_sites, pcs.size());
     for (size_t k = 0; k < wanted; ++k) request.sites.push_back(pcs[k * pcs.size() / wanted]);
-    request.all = wanted == pcs.size() && out_.sites_left_out == 0 && !options_.at && densest_ == 1 && sample_.select.empty();
+    request.all = wanted == pcs.size() && out_.sites_left_out == 0 && out_.out_of_time == 0 && !options_.at && densest_ == 1 && sample_.select.empty();
     XT_TRY(out_.intervals, estimate_intervals(c_, counts_, options_, buffer_, request, out_.times));
     return {};
   }
@@ -286,18 +286,31 @@ Result<PairRotation> rotate(LaunchContext& c, Sample sample, const Counts& count
   LaunchContext spliced{c.backend, c.launch, cut ? cut->splicer : c.splicer, c.reference, c.warps, c.warps_per_cta};
   Rotation rotation(spliced, counts, drawn ? &*drawn : nullptr, options, clean, *buffer, sample, densest, out);
   Progress progress("pair sites", sites.pcs.size(), !options.quiet);
-  for (uint32_t pc : sites.pcs) {
-    XT_TRY_STATUS(rotation.measure(pc));
-    progress.advance(1, fmt::format("{:#x}", pc));
+  const bool bounded = c.backend.info().measures_time && options.pair_sites == ReplayOptions{}.pair_sites;
+  std::vector<uint32_t> pcs, rest = sites.pcs;
+  for (size_t look = 8; !rest.empty(); look *= 2) {   // twice as many each time: the first are no measure of all
+    const size_t n = std::min(rest.size(), look - pcs.size());
+    for (size_t k = 0; k < n; ++k) {
+      XT_TRY_STATUS(rotation.measure(rest[k]));
+      progress.advance(1, fmt::format("{:#x}", rest[k]));
+      pcs.push_back(rest[k]);
+    }
+    rest.erase(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(n));
+    if (!bounded) continue;
+    auto in_time = sites_in_time(rest, pcs.size(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    const auto left_out = static_cast<uint32_t>(rest.size() - in_time.size());
+    out.out_of_time += left_out;
+    progress.advance(left_out, "out of time");
+    rest = std::move(in_time);
   }
   if (c.backend.info().measures_time) {
-    XT_TRY_STATUS(rotation.estimate(sites.pcs));
+    XT_TRY_STATUS(rotation.estimate(pcs));
   }
   add_clean_facts(c, out.semantics);
   out.semantics.lost = out.losses.count(trace::LossSeverity::lost) + out.intervals.records_lost;
   out.semantics.distrusted = out.losses.count(trace::LossSeverity::distrust);
   if (options.compare && c.backend.info().measures_time)
-    XT_TRY_STATUS(rotation.time(sites.pcs, ctas_at_once, processes));
+    XT_TRY_STATUS(rotation.time(pcs, ctas_at_once, processes));
   if (options.compare && !out.timing) {
     out.timing = diff::TimingEvidence{};   // not measured: what the pairs say of time is no result
     out.timing->claims_time = true;
@@ -307,6 +320,16 @@ Result<PairRotation> rotate(LaunchContext& c, Sample sample, const Counts& count
 }
 
 }  // namespace
+
+std::vector<uint32_t> sites_in_time(const std::vector<uint32_t>& rest, size_t done, double seconds) {
+  const double left = most_rotation_seconds - seconds;
+  const double each = seconds / static_cast<double>(std::max<size_t>(done, 1));
+  if (each * static_cast<double>(rest.size()) <= left) return rest;
+  const auto n = left <= 0 ? size_t{0} : std::min(rest.size(), static_cast<size_t>(left / each));
+  std::vector<uint32_t> some;
+  for (size_t k = 0; k < n; ++k) some.push_back(rest[k * rest.size() / n]);
+  return some;
+}
 
 // As for traces (trace_run.cc): counting replays may have agreed by chance.
 Result<PairRotation> rotate_pairs(LaunchContext& c, Sample sample, const Counts& counted, const ReplayOptions& options,

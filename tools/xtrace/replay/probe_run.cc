@@ -111,6 +111,8 @@ diff::SpatialEvidence space_of(const LaunchContext& c, const instrument::SpliceR
   s.ctas_per_sm_after = probed.ctas_per_sm;
   s.local_bytes_before = clean.local_bytes;
   s.local_bytes_after = probed.local_bytes;
+  s.spills = splice.spills;
+  s.spill_bytes = splice.spill_frame > splice.original_frame ? splice.spill_frame - splice.original_frame : 0;
   s.shared_bytes_before = clean.static_shared_bytes;
   s.shared_bytes_after = probed.static_shared_bytes;
   s.code_bytes_before = splice.original_code_bytes;
@@ -138,6 +140,13 @@ Status compare_path(const LaunchContext& c, const wire::AddressMap& map, const C
            : counts.stable ? diff::PathMatch::differs
                            : diff::PathMatch::unstable;
   e.path_text = path.text();
+  // A function that calls itself: lanes part in it, and meet as they return.
+  const std::vector<bool> recursive = c.splicer.recursive();
+  for (size_t b = 0; b < recursive.size(); ++b)
+    if (recursive[b] && counts.blocks[b].lanes < counts.blocks[b].warps * 32) {
+      e.groups_text = fmt::format("B{} of a function that calls itself: {} executions with {} lanes", b, counts.blocks[b].warps, counts.blocks[b].lanes);
+      break;
+    }
   return {};
 }
 

@@ -71,6 +71,8 @@ struct TraceRun : ProbeRun {
   trace::DecodeSummary summary;
   wire::AddressMap map;                       // as the decoded records see it
   uint64_t doubtful_clocks = 0;               // trace::RecordView
+  bool clocks_ran_back = false;               // and nothing else is wrong with the trace
+  double microseconds = 0;                    // that the launch took
 };
 
 // Splices, loads, runs and decodes. `counts` are those of the same sample. Fails only where the run says nothing about

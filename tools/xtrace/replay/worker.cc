@@ -27,7 +27,7 @@ void on_interrupt(int) {
   if (current_worker > 0) ::kill(current_worker, SIGINT);
 }
 
-constexpr const char* part_variable = "XTRACE_REPLAY_WORKER";   // "<fd>:<first>"
+constexpr const char* part_variable = "XTRACE_REPLAY_WORKER";   // "<fd>:<first>", and ":once" where the first is not to be repeated
 constexpr unsigned layouts_tried = 6;
 
 json message_of(uint64_t ordinal, const Error& error) {
@@ -35,7 +35,7 @@ json message_of(uint64_t ordinal, const Error& error) {
 }
 
 // The child: replays until the end of the list or until the device is gone. Never returns.
-[[noreturn]] void work(int fd, const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals, size_t first,
+[[noreturn]] void work(int fd, const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals, size_t first, bool test_repeat,
                        const ReplayOptions& options) {
   std::string why;
   auto backend = make_backend(options, why);
@@ -50,7 +50,9 @@ json message_of(uint64_t ordinal, const Error& error) {
   TimingProcesses processes(options);
   for (size_t i = first; i < ordinals.size(); ++i) {
     auto launch = replay::load_launch(reader, ordinals[i]);
-    auto report = launch ? replay_launch(**backend, *launch, options, &processes)
+    ReplayOptions of_launch = options;
+    of_launch.test_repeat = options.test_repeat && (i != first || test_repeat);
+    auto report = launch ? replay_launch(**backend, *launch, of_launch, &processes)
                          : Result<diff::ReplayReport>(tl::make_unexpected(launch.error()));
     if (report) {
       if (!send(fd, {{"ordinal", ordinals[i]},
@@ -65,6 +67,7 @@ json message_of(uint64_t ordinal, const Error& error) {
     const bool in_the_way = report.error().message.find(replay::not_placed) != std::string::npos;
     json message = message_of(ordinals[i], report.error());
     message["in_the_way"] = in_the_way;
+    message["not_repeatable"] = gone && report.error().message.find(replay::not_repeatable) != std::string::npos;
     if (!send(fd, message) || gone || in_the_way) _exit(1);
     if (launch && !(*backend)->finish()) _exit(1);
   }
@@ -97,14 +100,15 @@ std::optional<WorkerPart> worker_of() {
   char* end = nullptr;
   WorkerPart part;
   part.fd = static_cast<int>(std::strtol(text, &end, 10));
-  if (*end == ':') part.first = std::strtoul(end + 1, nullptr, 10);
+  if (*end == ':') part.first = std::strtoul(end + 1, &end, 10);
+  part.test_repeat = *end != ':';
   return part;
 }
 
 void work_as(const WorkerPart& part, const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals,
              const ReplayOptions& options) {
   XT_CHECK(part.first < ordinals.size(), "a worker's part of the list");
-  work(part.fd, reader, ordinals, part.first, options);
+  work(part.fd, reader, ordinals, part.first, part.test_repeat, options);
 }
 
 Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals,
@@ -117,6 +121,7 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
   interrupted = 0;
   size_t next = 0;
   unsigned layouts = 1;   // tried for the next launch
+  bool test_repeat = true;   // likewise
   bool fatal = false;
   while (next < ordinals.size() && !interrupted && !fatal) {
     int pipe_fd[2];
@@ -129,7 +134,7 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
       ::signal(SIGTERM, SIG_DFL);
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);   // who would read what it finds is gone
       if (layouts > 1) {
-        ::setenv(part_variable, fmt::format("{}:{}", pipe_fd[1], next).c_str(), 1);
+        ::setenv(part_variable, fmt::format("{}:{}{}", pipe_fd[1], next, test_repeat ? "" : ":once").c_str(), 1);
         // Under `setarch -R` every process would get the layout that was in the way.
         ::personality(static_cast<unsigned long>(::personality(0xffffffff)) & ~ADDR_NO_RANDOMIZE);
         std::vector<char*> argv;
@@ -137,7 +142,7 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
         argv.push_back(nullptr);
         ::execv("/proc/self/exe", argv.data());
       }
-      work(pipe_fd[1], reader, ordinals, next, options);
+      work(pipe_fd[1], reader, ordinals, next, test_repeat, options);
     }
     ::close(pipe_fd[1]);
     current_worker = child;
@@ -147,11 +152,16 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
         ++layouts;
         break;
       }
+      if (message->value("not_repeatable", false) && test_repeat) {
+        test_repeat = false;
+        break;
+      }
       const LaunchResult r = result_of(*message);
       fatal |= message->value("fatal", false);
       done(r);
       ++next;
       layouts = 1;
+      test_repeat = true;
     }
     ::close(pipe_fd[0]);
     int status = 0;

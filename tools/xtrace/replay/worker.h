@@ -26,7 +26,8 @@ struct LaunchResult {
 // Replays the launches in order and calls `done` after each, in this process. Stops early on SIGINT: `interrupted`.
 //
 // Where the driver's own mappings lie in the way of recorded memory, the launch is tried again in a process with another
-// address layout: the program executes itself anew, with the same arguments, and worker_of() tells it its part.
+// address layout: the program executes itself anew, with the same arguments, and worker_of() tells it its part. A launch that does not end
+// on what it left behind (a semaphore that it leaves taken) takes the device with it, and is replayed once more without being asked for that.
 struct WorkerOutcome {
   bool interrupted = false;
 };
@@ -34,6 +35,7 @@ struct WorkerOutcome {
 struct WorkerPart {
   int fd = -1;
   size_t first = 0;
+  bool test_repeat = true;   // of the first launch
 };
 std::optional<WorkerPart> worker_of();
 [[noreturn]] void work_as(const WorkerPart& part, const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals,
