@@ -169,7 +169,7 @@ def replay(arguments, bundle, sms, out, pair_sites):
     """The replay itself times every launch in fresh processes."""
     # The traces are thrown away, so that no timelines are drawn.
     command = [arguments.build / "bin" / "xtrace", "replay", bundle, f"--probes={arguments.probes}", "--compare", "--json", out,
-               f"--pair-sites={pair_sites}", "--interval-sites=1", f"--processes={arguments.processes}",
+               *([] if "usual" in arguments.sample else [f"--pair-sites={pair_sites}"]), "--interval-sites=1", f"--processes={arguments.processes}",
                f"--time-limit={arguments.time_limit}", "--max-slices=1000", "--quiet", *(f"--sample={sample}" for sample in arguments.sample if sample != "usual")]
     if arguments.rotate or any("site:" in sample for sample in arguments.sample):
         command.append("--rotate")
