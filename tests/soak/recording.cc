@@ -33,6 +33,23 @@ namespace {
 
 bool asks_for_groups(const instrument::Splicer& splicer, uint32_t pc) { return splicer.text(OrigPc{pc}).find("BRA.DIV") != std::string::npos; }
 
+// Where the lanes of one place go: at WARPSYNC.COLLECTIVE and ENDCOLLECTIVE not on the ways of those that came by other ones.
+std::vector<uint32_t> own_successors(const instrument::Splicer& splicer, uint32_t block) {
+  const auto& blocks = splicer.blocks();
+  const auto says = [&](uint32_t pc, const char* name) { return splicer.text(OrigPc{pc}).find(name) != std::string::npos; };
+  const auto last_pc = [&](uint32_t b) { return blocks[b].first_pc + 16 * (blocks[b].instructions - 1); };
+  if (says(last_pc(block), "WARPSYNC.COLLECTIVE")) return {block + 1};
+  if (!says(last_pc(block), "ENDCOLLECTIVE")) return blocks[block].successors;
+  for (uint32_t b = block; b-- > 0;) {
+    if (!says(last_pc(b), "WARPSYNC.COLLECTIVE")) continue;
+    const std::string text = splicer.text(OrigPc{last_pc(b)});
+    const uint64_t target = std::stoull(text.substr(text.rfind("0x")), nullptr, 16);
+    for (uint32_t to = 0; to < blocks.size(); ++to)
+      if (blocks[to].first_pc == target) return {to};
+  }
+  return blocks[block].successors;
+}
+
 // Blocks on one side alone of a BRA.DIV, which asks whether the lanes have come together: which side they take follows from their groups.
 // On an H200 lanes that wait at a BSYNC go on without one that yields in a loop; on the interpreter they wait for it.
 std::vector<bool> sides_by_groups(const instrument::Splicer& splicer) {
@@ -48,7 +65,8 @@ std::vector<bool> sides_by_groups(const instrument::Splicer& splicer) {
         open.pop_back();
         if (b == from || (sides[b] >> side & 1)) continue;
         sides[b] |= 1u << side;
-        open.insert(open.end(), blocks[b].successors.begin(), blocks[b].successors.end());
+        const std::vector<uint32_t> next = own_successors(splicer, b);
+        open.insert(open.end(), next.begin(), next.end());
       }
     }
     for (uint32_t b = 0; b < blocks.size(); ++b)
