@@ -322,13 +322,20 @@ constexpr Advice advice[] = {
     {"code", "--kernel and --launches choose another launch of the kernel"},
 };
 
+// As it can be typed here.
+std::string shown(const std::string& absolute) {
+  std::error_code none;
+  const fs::path here = fs::path(absolute).lexically_relative(fs::current_path(none));
+  return here.empty() || here.native().starts_with("..") ? absolute : here.string();
+}
+
 void print_summary(const RecordSettings& settings, const Outcome& o, const ChildEnd& end,
                    const Messages& messages) {
   if (o.complete)
     fmt::print(stderr, "xtrace record: {}: {} launches seen, {} recorded, {} skipped, {} not asked for\n",
-               settings.output, o.seen, o.recorded, o.skipped, o.seen - o.recorded - o.skipped);
+               shown(settings.output), o.seen, o.recorded, o.skipped, o.seen - o.recorded - o.skipped);
   else  // nobody counted what came after the end
-    fmt::print(stderr, "xtrace record: {}: incomplete, {} launches recorded, {} skipped\n", settings.output,
+    fmt::print(stderr, "xtrace record: {}: incomplete, {} launches recorded, {} skipped\n", shown(settings.output),
                o.recorded, o.skipped);
   fmt::print(stderr, "  memory   {} stored as {}\n", human_bytes(o.raw), human_bytes(o.stored));
   fmt::print(stderr, "  time     {:.1f} s, of which {:.1f} s for recording\n", end.seconds,
