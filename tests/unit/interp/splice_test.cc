@@ -159,6 +159,8 @@ TEST_P(Spliced, TracesInWholeSectorsAreTheWitness) {
     trace(ProbeKind::inst, trace::TraceKind::inst, Records::sectors);
   }
   if (splicer->can_fill_sectors(true)) trace(ProbeKind::inst, trace::TraceKind::inst, Records::sectors, 4);
+  slots_of_their_own = true;
+  trace(ProbeKind::inst, trace::TraceKind::inst, Records::sectors);
 }
 TEST_P(Spliced, PackedInstTraceIsTheWitness) {
   for (Records r : {Records::packed, Records::brief}) {

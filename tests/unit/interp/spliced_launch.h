@@ -64,6 +64,7 @@ class SplicedLaunch : public testing::Test {
     seen = std::move(witness.events);
     ASSERT_EQ(seen.size(), warps);
   }
+  bool slots_of_their_own = false;   // a size for each warp
   bool any_refusal = false;   // of kernels of which it is not known what they are refused for
   // How the reason begins for which this splice is refused; nullptr: it must not be refused.
   virtual const char* refusal(ProbeKind probe, std::optional<Records> records) const = 0;
@@ -141,7 +142,7 @@ class SplicedLaunch : public testing::Test {
     form.whole_sectors = records == Records::sectors;
     if (brief || records == Records::packed) plan.executions = executions();
     instrument::SlotPlan slots = instrument::plan_slots(
-        stored(probe), splicer->largest_record(probe), records == Records::wrapping, form, uint64_t{1} << 30);
+        stored(probe), splicer->largest_record(probe), records == Records::wrapping, form, slots_of_their_own ? 0 : uint64_t{1} << 30);
     const auto buffer = place_records(*backend, slots);
     ASSERT_TRUE(buffer);
     const auto result = spliced(plan, slots.layout, records);
@@ -213,6 +214,17 @@ class SplicedLaunch : public testing::Test {
       in_part += left != 0 && left != std::ssize(words);
     }
     EXPECT_GE(written, result.map.layout.one_in == 1 ? warps : 1);
+    // The head of each slot fills its own, whatever lanes the blocks have.
+    uint64_t heads = 0;
+    for (uint32_t w = 0; w < warps; ++w) {
+      const bool own = slots.layout.table != 0;
+      if (own && slots.entries[w].address == 0) continue;   // not traced
+      const uint64_t head = own ? slots.entries[w].address - buffer.value : at + uint64_t{w} * slots.layout.slot_bytes;
+      const auto left = std::ranges::count(ByteView(*bytes).subspan(head, wire::sector_bytes), std::byte{pattern});
+      EXPECT_TRUE(left == 0 || left == wire::sector_bytes) << "warp " << w << ": " << left << " bytes of its head's sector are left";
+      heads += left == 0;
+    }
+    EXPECT_GE(heads, result.map.layout.one_in == 1 ? warps : 1);
     if (all_full) { EXPECT_EQ(in_part, 0u) << "of " << written << " sectors"; }
     ASSERT_TRUE(backend->fill(buffer, slots.total_bytes, 0));
     if (table != 0) { ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries)))); }
