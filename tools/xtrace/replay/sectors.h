@@ -11,8 +11,8 @@ struct Footprint {
   uint64_t record_bytes = 0;   // in whole sectors
   uint64_t l2_bytes = 0;
 };
-// The rule. What does not fit into the L2 leaves it, and a sector that was written in part is read first. Records that are few against the L2
-// stay there for long enough to be filled by their neighbours. [measured H200, docs/performance.md "Records in whole sectors"]
+// The rule. What does not fit into the L2 leaves it, and a sector that was written in part is read first; records that are few against the L2
+// gain nothing [measured H200, docs/performance.md "Records in whole sectors"], as they stay there until their neighbours have filled them [guess].
 bool whole_sectors_pay(const Footprint& footprint);
 
 // As the rule says, or as was asked for (Drawn::whole_sectors), which is refused where it can not be.
