@@ -1,0 +1,23 @@
+// What the layout of a `mem` record and its writer both go by.
+#pragma once
+
+#include <optional>
+
+#include "instrument/clocks.h"
+#include "instrument/probes/probes.h"
+
+namespace xtrace::instrument {
+
+// Where the kernel waits for what it loads, behind the access at i; else the end of its block.
+inline InstIndex quiet_place(const Code& code, const ProbeBlock& block, InstIndex i) {
+  return i == block.last() ? i : find_shadows(code, block, i + 1, block.last()).memory.value_or(block.last());
+}
+
+// The part of a value that differs from lane to lane is a multiple of the lane's number, of its row, or of its place in the row. The
+// register that helps to find it may hold 4 * lane. What is none of these is taken from the first lane.
+inline bool by_lanes(const Strided& l) { return l.step == 0 && l.stride % 4 == 0; }
+inline bool by_rows(const Strided& l) { return l.stride == 0; }
+inline bool by_columns(const Strided& l) { return l.step == 0u - (l.stride << l.shift) && l.stride % 4 == 0; }
+inline bool by_product(const std::optional<Strided>& l) { return l && (by_lanes(*l) || by_rows(*l) || by_columns(*l)); }
+
+}  // namespace xtrace::instrument
