@@ -354,8 +354,7 @@ class Aims(unittest.TestCase):
         floor = lambda added, in_turn: {"added": added, "in_turn": in_turn, "bound": "stores"}
         self.assertEqual(self.check(aim, {"ratio": 1.15})[0], "met")
         for row, kind in (({"ratio": 1.3, "floor": floor(1.31, 1.4)}, "part"), ({"ratio": 1.3, "floor": floor(1.2, 1.3)}, "in turn"),
-                          ({"ratio": 1.3, "ratio_low": 1.14}, "aim"), ({"ratio": 1.3, "floor": floor(1.2, 1.295)}, "floor"),
-                          ({"ratio": 1.3, "floor": floor(1.2, 1.28)}, "ABOVE"),
+                          ({"ratio": 1.3, "ratio_low": 1.14}, "aim"), ({"ratio": 1.3, "floor": floor(1.2, 1.29)}, "ABOVE"),
                           ({"ratio": 1.3, "floor": None}, "ABOVE")):
             verdict, text = self.check(aim, {"ratio": 1.0}, row)
             self.assertIn(f"    {kind} ", text)

@@ -9,8 +9,7 @@ of them accounts for the figure:
 
   part     the ratio is no more than the largest part: the aim is not within reach of this work
   in turn  it is no more than all parts one after the other
-  aim      it is above these, but its interval reaches down to the aim
-  floor    likewise, to all parts one after the other
+  aim      it is above its floor, but its interval reaches down to the aim
   ABOVE    none of these: the probe costs more than its work accounts for
 
 Exit status: 0 all met, 2 some missed but all accounted for, 1 some above."""
@@ -73,8 +72,6 @@ def account(config, limit):
         return "in turn"
     if config["ratio_low"] <= limit:
         return "aim"
-    if config["ratio_low"] <= floor.get("in_turn", 0):
-        return "floor"
     return "ABOVE"
 
 
