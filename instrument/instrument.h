@@ -85,6 +85,8 @@ struct Plan {
   bool last_apart = false;             // `count`: the last warp of each CTA in counters of its own, behind those of the others
   // `count`: what an execution of each block adds to the third sum of a warp's header, in place of the bytes of `counted`; empty: those.
   std::vector<uint32_t> counted_bytes{};
+  // `count`, of which nothing but the counts of blocks is wanted: warps have no headers.
+  bool counts_alone = false;
   uint32_t cta_part = 0;               // of one_in classes of CTAs the one that is traced
   bool rotates = false;                // the code is to be turned into that of the other classes: for_cta_part()
   bool samples() const { return one_in > 1 || !select.empty(); }

@@ -138,26 +138,24 @@ class Classic {
     to_uniform(high_half(ur_.header), r5);
   }
 
-  // Where the counters of the warp are, by its number in the CTA.
-  void counters_of_warp() {
-    const uint64_t of_last = layout_.counters + blocks_ * sizeof(wire::BlockCount);
-    put(seq_, enc::mov_imm(r2, static_cast<uint32_t>(layout_.counters)));
-    put(seq_, enc::mov_imm(r3, static_cast<uint32_t>(layout_.counters >> 32)));
-    put(seq_, enc::isetp_imm(Pred{0}, enc::Compare::eq, false, tid, per_cta() - 1), after(predicate_to_guard));
-    put(seq_, enc::with_guard(enc::mov_imm(r2, static_cast<uint32_t>(of_last)), Pred{0}));
-    put(seq_, enc::with_guard(enc::mov_imm(r3, static_cast<uint32_t>(of_last >> 32)), Pred{0}), after(vector_to_vector));
-    to_uniform(ur_.address, r2);
-    to_uniform(high_half(ur_.address), r3);
-  }
-
+  // Of all copies of the counters that of this warp; there those of the last warp of a CTA may stand apart.
   void counters() {
-    if (plan_.last_apart) counters_of_warp();
+    const uint64_t of_last = layout_.counters + blocks_ * sizeof(wire::BlockCount);
+    const Pred last{0};
+    if (plan_.last_apart) put(seq_, enc::isetp_imm(last, enc::Compare::eq, false, tid, per_cta() - 1), after(predicate_to_guard));
     number_warp();
-    header_address();
-    if (!plan_.last_apart) {
-      put(seq_, enc::umov_imm(ur_.address, static_cast<uint32_t>(layout_.counters)));
-      put(seq_, enc::umov_imm(high_half(ur_.address), static_cast<uint32_t>(layout_.counters >> 32)));
+    if (!plan_.counts_alone) header_address();
+    put(seq_, enc::lop3_imm(r6, tid, layout_.counter_copies - 1, enc::RZ, lut_and));
+    put(seq_, enc::mov_imm(r2, static_cast<uint32_t>(layout_.counters)));
+    put(seq_, enc::mov_imm(r3, static_cast<uint32_t>(layout_.counters >> 32)), after(vector_to_vector));
+    if (plan_.last_apart) {
+      put(seq_, enc::with_guard(enc::mov_imm(r2, static_cast<uint32_t>(of_last)), last));
+      put(seq_, enc::with_guard(enc::mov_imm(r3, static_cast<uint32_t>(of_last >> 32)), last), after(vector_to_vector));
     }
+    put(seq_, enc::imad_wide_u32_imm(r2, r6, layout_.copy_bytes, r2), after(vector_to_vector));
+    to_uniform(ur_.address, r2);
+    to_uniform(high_half(ur_.address), r3, plan_.counts_alone ? r2ur_to_use : 1);
+    if (plan_.counts_alone) return;
     put(seq_, enc::umov_imm(ur_.base, 0));   // of few: URZ, likewise the mask
     put(seq_, enc::umov_imm(ur_.mask, 0));
     put(seq_, enc::umov_imm(ur_.cursor, 0), after(r2ur_to_use));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <numeric>
 
 #include "base/bytes.h"
@@ -83,12 +84,32 @@ SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bo
   return plan;
 }
 
-SlotPlan plan_counters(uint32_t warps, uint32_t blocks) {
+SlotPlan plan_counters(uint32_t warps, uint32_t counters, bool headers) {
+  constexpr uint64_t line = 128, most_bytes = 4 << 20, most_copies = 4096;
   SlotPlan plan;
-  plan.layout.warps = warps;
-  plan.layout.counters = align_up(uint64_t{warps} * sizeof(wire::WarpHeader), 128);
-  plan.total_bytes = plan.layout.counters + uint64_t{blocks} * sizeof(wire::BlockCount);
+  wire::SlotLayout& l = plan.layout;
+  l.warps = warps;
+  l.counters = headers ? align_up(uint64_t{warps} * sizeof(wire::WarpHeader), line) : line;   // 0 would say that there are none
+  l.copy_bytes = static_cast<uint32_t>(align_up(uint64_t{counters} * sizeof(wire::BlockCount), line));
+  l.counter_copies = static_cast<uint32_t>(std::bit_floor(std::clamp<uint64_t>(most_bytes / l.copy_bytes, 1, std::clamp<uint64_t>(warps, 1, most_copies))));
+  plan.total_bytes = l.counters + uint64_t{l.counter_copies} * l.copy_bytes;
   return plan;
+}
+
+std::vector<wire::BlockCount> sum_counters(const wire::AddressMap& map, ByteView bytes) {
+  const wire::SlotLayout& l = map.layout;
+  XT_CHECK(bytes.size() >= uint64_t{l.counter_copies} * l.copy_bytes, "counters that were read whole");
+  const size_t blocks = map.blocks.size();
+  std::vector<wire::BlockCount> sums(l.copy_bytes / sizeof(wire::BlockCount));
+  for (uint32_t copy = 0; copy < l.counter_copies; ++copy)
+    for (size_t k = 0; k < sums.size(); ++k) {
+      wire::BlockCount c;
+      std::memcpy(&c, bytes.data() + uint64_t{copy} * l.copy_bytes + k * sizeof c, sizeof c);
+      if (map.blocks[k % blocks].packed_count) c = wire::unpacked(c.warps);
+      sums[k].warps += c.warps;
+      sums[k].lanes += c.lanes;
+    }
+  return sums;
 }
 
 void place(SlotPlan& plan, uint64_t address) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/bytes.h"
 #include "trace/wire/address_map.h"
 
 namespace xtrace::instrument {
@@ -35,8 +36,12 @@ struct RecordForm {
 // most `stride_budget` bytes, else one slot size per warp by a table.
 SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bool wraps, RecordForm form,
                     uint64_t stride_budget);
-// Layout of a counting pass: headers and one BlockCount per block.
-SlotPlan plan_counters(uint32_t warps, uint32_t blocks);
+// Layout of a counting pass: a header for each warp, and one BlockCount per block (`counters`: twice as many under Plan::last_apart),
+// in so many copies that warps seldom add to the same: additions to one address come one after another.
+SlotPlan plan_counters(uint32_t warps, uint32_t counters, bool headers = true);
+// By counter, what all copies together say; those behind the last are none. `bytes`: what lies from `counters` on; `map`: of the code
+// that counted.
+std::vector<wire::BlockCount> sum_counters(const wire::AddressMap& map, ByteView bytes);
 
 // Fixes the addresses once the buffer has one. `address` must be aligned to 2 MiB.
 void place(SlotPlan& plan, uint64_t address);

@@ -1,7 +1,11 @@
 // `count`: executions by a warp and active lanes of every block, added by reductions to one pair of counters a block, and
 // per warp the bytes that `block` and `inst` records would take, and those of Plan::counted. Needs no slots; it sizes theirs.
 //
-// Every active lane adds 1 to `lanes`, and 1 or 0 to `warps`: 1 in the lowest active lane, found without a predicate,
+// Reductions of several lanes, and of all warps, to one address come one after another: launches took 12 to 2,500 times as long [measured
+// H200, docs/performance.md "What count costs"]. So one lane adds for all, and warps add to many copies of the counters.
+// Where nothing but the counts is wanted (Plan::counts_alone), executions and lanes go out in one reduction.
+//
+// Where a block leaves no predicate, every active lane adds 1 to `lanes`, and 1 or 0 to `warps`: 1 in the lowest active lane, found without a predicate,
 // because a kernel may have none to spare: x = active mask & lanes below; leader = (x == 0) = 1 - ((x | -x) >> 31). Where a
 // block leaves one register alone, its counters have 32 bits (wire::Block::narrow_count), and the active mask is in a uniform
 // register: a spare one, or the high half of the counters' address, which is one number for all warps and put back.
@@ -19,6 +23,13 @@ struct Place {
   InstIndex at;
   Holder holder;
 };
+// Where one lane adds for all. What needs the result of what stands in front of it waits behind instructions of the kernel.
+struct Leader {
+  InstIndex vote, popc, add;           // in this order, in one block
+  unsigned pause;                      // cycles between vote and popc that the kernel's instructions do not take
+  enc::Pred leads;                     // free from vote to add
+  Holder holder;                       // free from popc to add
+};
 // Two registers somewhere in the block; else at its head, at the price of occupancy: this pass is not timed; else one; else two above the limit
 // that the kernel was compiled for (__launch_bounds__, -maxrregcount), which the launch may hold all the same.
 Result<Place> find_place(ProbeContext& c, const ProbeBlock& block) {
@@ -33,6 +44,30 @@ Result<Place> find_place(ProbeContext& c, const ProbeBlock& block) {
   if (const auto single = search(Holder::Shape::single)) return *single;
   if (const auto beyond = c.scratch.beyond_limit()) return Place{block.first, *beyond};
   return tl::make_unexpected(grown.error());
+}
+
+constexpr unsigned vote_to_use = std::max(latency::uniform_to_vector, latency::predicate_to_guard);
+
+bool elects(const Code& code) { return enc::exists(*code.arch, enc::elect(enc::PT)); }
+
+// From the head of the block as far as there is one, else at one place, which is all that needs no ELECT.
+std::optional<Leader> find_leader(ProbeContext& c, const ProbeBlock& block) {
+  const auto from = [&](InstIndex vote, InstIndex add) -> std::optional<Leader> {
+    const auto leads = c.scratch.predicate(vote, add);
+    if (!leads) return std::nullopt;
+    InstIndex popc = vote;
+    unsigned passed = 0;
+    for (; popc < add && passed < vote_to_use; ++popc) passed += stall_cycles(c.code, popc, popc + 1);
+    const auto holder = c.scratch.try_holder(popc, add, {Holder::Shape::pair}, std::nullopt);
+    if (!holder) return std::nullopt;
+    return Leader{vote, popc, add, passed < vote_to_use ? vote_to_use - passed : 0, *leads, *holder};
+  };
+  if (elects(c.code) && !c.scratch.uniform().few)
+    for (InstIndex add = block.last() + 1; add-- > block.first;)
+      if (const auto found = from(block.first, add)) return found;
+  for (InstIndex at = block.first; at <= block.last(); ++at)
+    if (const auto found = from(at, at)) return found;
+  return std::nullopt;
 }
 
 constexpr Schedule alu{.stall = latency::vector_to_vector};
@@ -73,12 +108,72 @@ void count_by_single(Sequence& seq, const Holder& q, enc::Ureg counters, enc::Ur
   put(seq, enc::red_add_u32({counters, enc::RZ, at + 8}, q.r(0)), sends(q));
 }
 
+// Sets `leads`, and r0 to the number of active lanes; whoever uses that waits for the holder's scoreboard.
+void vote_by_elect(Insertions& out, const Leader& l, enc::Ureg active) {
+  put(out.before[l.vote], enc::elect(l.leads));
+  put(out.before[l.vote], enc::voteu_any(active, enc::PT));
+  Sequence& seq = out.before[l.popc];
+  if (l.pause > 1) put_pause(seq, l.pause - 1);
+  put(seq, enc::popc(l.holder.r(0), active), {.stall = latency::scoreboard_visible, .write_barrier = l.holder.scoreboard});
+}
+void vote_by_mask(Sequence& seq, const Leader& l) {
+  using namespace latency;
+  const Holder& q = l.holder;
+  put(seq, enc::s2r(q.r(1), enc::sr_ltmask), {.stall = scoreboard_visible, .write_barrier = q.scoreboard});
+  put(seq, enc::vote_any_active(q.r(0)), alu);
+  put(seq, enc::lop3(q.r(1), q.r(0), q.r(1), enc::RZ, lut_and), {.stall = vector_to_vector, .wait_mask = own(q)});
+  put(seq, enc::isetp_imm(l.leads, enc::Compare::eq, false, q.r(1), 0));
+  put(seq, enc::popc(q.r(0), q.r(0)), {.stall = predicate_to_guard, .write_barrier = q.scoreboard});
+}
+
+// Adds executions and lanes, 64 bits each; or, packed, both as one number of 64 bits.
+void count_by_leader(Sequence& seq, const Leader& l, bool packed, enc::Ureg counters, int32_t at) {
+  using namespace latency;
+  const Holder& q = l.holder;
+  const auto add = [&](int32_t to) {
+    Schedule schedule = sends(q);
+    schedule.wait_mask = own(q);
+    put(seq, enc::with_guard(enc::red_add_u64({counters, enc::RZ, to}, q.r(0)), l.leads), schedule);
+  };
+  put(seq, enc::mov_imm(q.r(1), packed ? 1 : 0), {.stall = vector_to_memory});
+  if (packed) return add(at);
+  add(at + 8);
+  put(seq, enc::mov_imm(q.r(0), 1), {.stall = vector_to_memory, .wait_mask = own(q)});
+  add(at);
+}
+
 // Where every counter has the same high word, and so the address of each warp's.
 std::optional<uint32_t> high_word_of_counters(const ProbeContext& c) {
   const uint64_t first = c.layout.counters;
-  const uint64_t last = first + (c.plan.last_apart ? 2 : 1) * c.blocks.blocks.size() * sizeof(wire::BlockCount) - 1;
+  const uint64_t last = first + uint64_t{c.layout.counter_copies} * c.layout.copy_bytes - 1;
   if (first >> 32 != last >> 32) return std::nullopt;
   return static_cast<uint32_t>(first >> 32);
+}
+
+// Known from the counting replays: a launch that does something else does not do it many times more often.
+bool fits_packed(const ProbeContext& c, uint32_t block) {
+  constexpr uint64_t to_spare = 16;
+  return block < c.plan.executions.size() && c.plan.executions[block] < wire::packed_executions / to_spare;
+}
+
+// What an execution of the block adds to the sums of its warp.
+void add_bytes(const ProbeContext& c, uint32_t b, Sequence& seq) {
+  if (c.plan.counts_alone || c.unrecorded(b)) return;
+  const UniformPlan& ur = c.scratch.uniform();
+  const ProbeBlock& block = c.blocks.blocks[b];
+  const uint32_t counted = !c.plan.counted_bytes.empty()        ? c.plan.counted_bytes[b]
+                           : c.plan.counted == ProbeKind::mem ? mem_record_bytes(c.code, block, c.scope)
+                                                              : 0;
+  if (!ur.few) {
+    put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(c.code, block, c.scope)));
+    put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(c.code, block, c.scope)));
+    if (counted != 0) put(seq, enc::uiadd3_imm(ur.base, ur.base, counted));
+    return;
+  }
+  const uint32_t bytes = c.plan.sum == Plan::Sum::block  ? block_record_bytes(c.code, block, c.scope)
+                         : c.plan.sum == Plan::Sum::inst ? inst_record_bytes(c.code, block, c.scope)
+                                                         : counted;
+  if (bytes != 0) put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, bytes));
 }
 
 }  // namespace
@@ -87,22 +182,20 @@ Status insert_count(ProbeContext& c) {
   const UniformPlan& ur = c.scratch.uniform();
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     const ProbeBlock& block = c.blocks.blocks[b];
-    XT_TRY(const Place place, find_place(c, block));
     const auto counter = static_cast<int32_t>(b * sizeof(wire::BlockCount));
-    Sequence& seq = c.out.before[place.at];
-    const uint32_t counted = !c.plan.counted_bytes.empty()        ? c.plan.counted_bytes[b]
-                             : c.plan.counted == ProbeKind::mem ? mem_record_bytes(c.code, block, c.scope)
-                                                                : 0;
-    if (ur.few && !c.unrecorded(b)) {
-      const uint32_t bytes = c.plan.sum == Plan::Sum::block  ? block_record_bytes(c.code, block, c.scope)
-                             : c.plan.sum == Plan::Sum::inst ? inst_record_bytes(c.code, block, c.scope)
-                                                             : counted;
-      if (bytes != 0) put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, bytes));
-    } else if (!c.unrecorded(b)) {
-      put(seq, enc::uiadd3_imm(ur.cursor, ur.cursor, block_record_bytes(c.code, block, c.scope)));
-      put(seq, enc::uiadd3_imm(ur.mask, ur.mask, inst_record_bytes(c.code, block, c.scope)));
-      if (counted != 0) put(seq, enc::uiadd3_imm(ur.base, ur.base, counted));
+    if (const auto leader = find_leader(c, block)) {
+      c.map.blocks[b].packed_count = c.plan.counts_alone && fits_packed(c, b);
+      add_bytes(c, b, c.out.before[leader->vote]);
+      if (elects(c.code) && !ur.few)
+        vote_by_elect(c.out, *leader, ur.temp);
+      else
+        vote_by_mask(c.out.before[leader->vote], *leader);
+      count_by_leader(c.out.before[leader->add], *leader, c.map.blocks[b].packed_count, ur.address, counter);
+      continue;
     }
+    XT_TRY(const Place place, find_place(c, block));
+    Sequence& seq = c.out.before[place.at];
+    add_bytes(c, b, seq);
     c.map.blocks[b].narrow_count = place.holder.shape == Holder::Shape::single;
     const auto high = c.map.blocks[b].narrow_count && ur.few ? high_word_of_counters(c) : std::nullopt;
     if (c.map.blocks[b].narrow_count && ur.few && !high)
@@ -112,7 +205,7 @@ Status insert_count(ProbeContext& c) {
     else
       count_by_pair(seq, place.holder, ur.address, counter);
   }
-  if (c.plan.counted != ProbeKind::mem && c.plan.counted_bytes.empty() && (!ur.few || c.plan.sum == Plan::Sum::counted)) {
+  if (!c.plan.counts_alone && c.plan.counted != ProbeKind::mem && c.plan.counted_bytes.empty() && (!ur.few || c.plan.sum == Plan::Sum::counted)) {
     XT_TRY(const std::vector<PointPlan> points, find_points(c.plan.counted, {c.code, c.blocks, c.liveness, c.scope}));
     XT_TRY_STATUS(count_points(c, points));
   }

@@ -114,7 +114,7 @@ unsigned stall_cycles(const Code& code, InstIndex from, InstIndex to) {
 
 Status insert_exit_headers(ProbeContext& c) {
   const bool counting = c.plan.probe == ProbeKind::count;
-  if (!counting && !c.layout.wraps) return {};
+  if (counting ? c.plan.counts_alone : !c.layout.wraps) return {};
   const UniformPlan& ur = c.scratch.uniform();
   for (const ProbeBlock& block : c.blocks.blocks) {
     const InstIndex i = block.last();

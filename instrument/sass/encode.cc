@@ -314,6 +314,18 @@ RawInst voteu_any(Ureg d, Pred p) {
   put(w, pp_field, p.index);
   return w;
 }
+RawInst popc(Gpr d, Gpr s) {
+  RawInst w = base(0x309, 0);
+  put(w, rd_field, d.index);
+  put(w, rb_field, s.index);
+  return w;
+}
+RawInst popc(Gpr d, Ureg s) {
+  RawInst w = base(0xd09, uniform_page);
+  put(w, rd_field, d.index);
+  put(w, urb_field, s.index);
+  return w;
+}
 RawInst elect(Pred d) {
   RawInst w = base(0x82f, 0);
   put(w, urd_field, URZ.index);

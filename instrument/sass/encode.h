@@ -125,6 +125,8 @@ RawInst ushf_l_u32_imm(Ureg d, Ureg a, uint8_t shift);     // d = a << shift
 RawInst vote_any(Gpr d, Pred p);  // d = mask of active lanes whose p holds
 RawInst vote_any_active(Gpr d);   // d = mask of active lanes
 RawInst voteu_any(Ureg d, Pred p);
+RawInst popc(Gpr d, Gpr s);         // bits that are set; variable latency
+RawInst popc(Gpr d, Ureg s);
 RawInst elect(Pred d);  // d holds in exactly one active lane
 
 // --- memory ---

@@ -78,7 +78,7 @@ class Run {
     // Of sparse sites the interpreter counts the first part; how much the others write is known from its log.
     const bool known = !r_.on_hardware() && p_.sites.part != 0 && p_.sites_are_counted && !p_.brief;
     XT_TRY(const Counts counts, known ? Result<Counts>(as_logged()) : count());
-    if (p_.probe == ProbeKind::count) return {};
+    if (p_.probe == ProbeKind::count) return count_alone(counts);
     const Status done = trace(counts);
     if (recorded != nullptr) *recorded = recorded_;
     if (buffer_.value != 0) XT_TRY_STATUS(backend_.release(buffer_));
@@ -149,33 +149,60 @@ class Run {
     const auto spliced = splice(p, counters.layout);
     Counts counts;
     Status done = spliced ? Status{} : tl::make_unexpected(spliced.error());
-    for (int replay = 0; done && replay < (r_.on_hardware() ? 2 : 1); ++replay) done = count_once(spliced->cubin, buffer, counters, counts);
+    for (int replay = 0; done && replay < (r_.on_hardware() ? 2 : 1); ++replay) done = count_once(*spliced, buffer, counters, counts);
     XT_TRY_STATUS(backend_.release(buffer));
     if (!done) return tl::make_unexpected(done.error());
     return counts;
   }
 
-  Status count_once(ByteView cubin, DevPtr buffer, const instrument::SlotPlan& counters, Counts& counts) {
+  Status compare_with_log(uint32_t block, const wire::BlockCount& c) const {
+    Expected expected;
+    for (uint32_t w = 0; w < r_.warps(); ++w) {
+      const auto e = sampled(w) ? r_.at(w, block, s_.blocks()[block].first_pc) : Expected{};
+      if (!e) return {};
+      expected.add(*e);
+    }
+    if (expected.holds({c.warps, c.lanes})) return {};
+    return internal("block {}: counted {} executions with {} lanes, the interpreter saw {}", block, c.warps, c.lanes, told(expected));
+  }
+
+  // What `count` shows a user.
+  Status count_alone(const Counts& counted) {
+    const auto blocks = static_cast<uint32_t>(s_.blocks().size());
+    instrument::SlotPlan counters = instrument::plan_counters(r_.warps(), blocks, false);
+    XT_TRY(const DevPtr buffer, backend_.allocate(counters.total_bytes, "counters"));
+    instrument::place(counters, buffer.value);
+    instrument::Plan p = plan(ProbeKind::count);
+    p.select.sms.clear();
+    p.counts_alone = true;
+    for (const wire::BlockCount& c : counted.blocks) p.executions.push_back(c.warps);
+    const auto done = [&]() -> Status {
+      XT_TRY(const instrument::Spliced spliced, splice(p, counters.layout));
+      XT_TRY_STATUS(backend_.fill(buffer, counters.total_bytes, 0));
+      XT_TRY_STATUS(r_.replay(spliced.cubin));
+      XT_TRY(const Bytes bytes, backend_.read(DevPtr{counters.layout.counters}, buffer.value + counters.total_bytes - counters.layout.counters));
+      const std::vector<wire::BlockCount> sums = instrument::sum_counters(spliced.map, bytes);
+      Status equal;
+      for (uint32_t b = 0; equal && b < blocks; ++b) equal = compare_with_log(b, sums[b]);
+      return equal ? equal : tl::make_unexpected(std::move(equal).error().in("counted alone"));
+    }();
+    XT_TRY_STATUS(backend_.release(buffer));
+    return done;
+  }
+
+  Status count_once(const instrument::Spliced& spliced, DevPtr buffer, const instrument::SlotPlan& counters, Counts& counts) {
     const auto blocks = static_cast<uint32_t>(s_.blocks().size());
     XT_TRY_STATUS(backend_.fill(buffer, counters.total_bytes, 0));
-    if (Status done = r_.replay(cubin); !done) return tl::make_unexpected(std::move(done).error().in("in the counting replay"));
+    if (Status done = r_.replay(spliced.cubin); !done) return tl::make_unexpected(std::move(done).error().in("in the counting replay"));
     XT_TRY(const Bytes bytes, backend_.read(buffer, counters.total_bytes));
-    const uint64_t at = counters.layout.counters - counters.layout.headers;
+    const std::vector<wire::BlockCount> sums = instrument::sum_counters(spliced.map, ByteView(bytes).subspan(counters.layout.counters - counters.layout.headers));
     const bool first = counts.blocks.empty();
     for (uint32_t b = 0; b < blocks; ++b) {
-      XT_TRY(const auto c, read_at<wire::BlockCount>(bytes, at + b * sizeof(wire::BlockCount), "counter"));
+      const wire::BlockCount c = sums[b];
       if (first) counts.agreed.push_back(true), counts.blocks.push_back(c);
       counts.agreed[b] = counts.agreed[b] && c.warps == counts.blocks[b].warps && c.lanes == counts.blocks[b].lanes;
       counts.blocks[b] = c;
-      Expected expected;
-      bool known = true;
-      for (uint32_t w = 0; w < r_.warps() && known; ++w) {
-        const auto e = sampled(w) ? r_.at(w, b, s_.blocks()[b].first_pc) : Expected{};
-        known = e.has_value();
-        if (known) expected.add(*e);
-      }
-      if (known && !expected.holds({c.warps, c.lanes}))
-        return internal("block {}: counted {} executions with {} lanes, the interpreter saw {}", b, c.warps, c.lanes, told(expected));
+      XT_TRY_STATUS(compare_with_log(b, c));
     }
     counts.bytes.resize(r_.warps());
     for (uint32_t w = 0; w < r_.warps(); ++w) {

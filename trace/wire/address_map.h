@@ -56,6 +56,7 @@ struct Block {
   bool other_part = false;     // unrecorded, as other ones of AddressMap::sites_one_in sparse replays record it. How long the block in
                                // front of it lasted is not known
   bool narrow_count = false;   // `count`: its counters have 32 bits, and are right below narrow_executions
+  bool packed_count = false;   // `count`: BlockCount::warps has both, as packed_executions says; right below packed_executions
   bool full = false;           // records without a mask: in every counted execution all lanes were active, under `block` and `inst`
                                // of those that the warp was launched with; `mem`: and their words are anywhere
   bool grouped = false;        // words of its records lie in lane groups (known to the splicer alone)
@@ -168,6 +169,8 @@ struct SlotLayout {
   uint64_t headers = 0;        // device addresses; 0: plain slots, each with its SlotHead
   uint64_t table = 0;          // 0: stride mode, else SlotEntry[warps]
   uint64_t counters = 0;       // 0: no count probe
+  uint32_t counter_copies = 1; // `count`: warp w adds to copy w % counter_copies, a power of two; BlockCount[blocks] each, copy_bytes apart
+  uint32_t copy_bytes = 0;
   uint64_t slots = 0;          // stride mode: slot of warp w at slots + w * slot_bytes
   uint32_t slot_bytes = 0;     // stride mode: size of a slot; a power of two where slots wrap
   uint32_t lead_bytes = 0;     // where the first record stands: behind the SlotHead; in wrapping slots at least the

@@ -160,6 +160,9 @@ struct BlockCount {
 };
 // Executions by a warp that a counter of 32 bits holds, lanes included.
 constexpr uint64_t narrow_executions = 1ull << 27;
+// Executions that a packed counter holds: they are its high half, and their lanes, at most 32 each, its low half.
+constexpr uint64_t packed_executions = 1ull << 27;
+constexpr BlockCount unpacked(uint64_t counter) { return {counter >> 32, counter & 0xffffffff}; }
 
 // Is this CTA traced under cta:1/N sampling? The same expression stands in the spliced code
 // (instrument/decision.cc).

@@ -58,6 +58,7 @@ wire::SlotLayout some_layout(const LaunchShape& shape, bool table, bool wraps) {
   l.headers = wraps ? 0x100000000000 : 0;
   l.table = table ? 0x100000100000 : 0;
   l.counters = 0x100000200000;
+  l.copy_bytes = 1 << 20;
   l.slots = 0x100000400000;
   l.slot_bytes = table ? 0 : 4096;
   l.lead_bytes = wraps ? 1024 : 16;

@@ -101,7 +101,26 @@ TEST(SlotPlan, Counters) {
   place(p, 0x200000);
   EXPECT_EQ(p.layout.headers, 0x200000u);
   EXPECT_GE(p.layout.counters, 0x200000 + 10 * sizeof(wire::WarpHeader));
-  EXPECT_EQ(p.layout.counters + 3 * sizeof(wire::BlockCount), 0x200000 + p.total_bytes);
+  EXPECT_EQ(p.layout.counter_copies, 8u);   // no more than warps
+  EXPECT_GE(p.layout.copy_bytes, 3 * sizeof(wire::BlockCount));
+  EXPECT_EQ(p.layout.counters + 8 * p.layout.copy_bytes, 0x200000 + p.total_bytes);
+  const SlotPlan alone = plan_counters(10, 3, false);
+  EXPECT_LT(alone.layout.counters, p.layout.counters - p.layout.headers);
+  EXPECT_NE(alone.layout.counters, 0u) << "it would mean that there are none";
+  EXPECT_EQ(plan_counters(1 << 20, 3).layout.counter_copies, 4096u);
+  EXPECT_EQ(plan_counters(1 << 20, 1 << 20).layout.counter_copies, 1u) << "counters of 16 MiB";
+}
+
+TEST(SlotPlan, CopiesOfCountersAreAddedUp) {
+  wire::AddressMap map;
+  map.blocks.resize(2);
+  map.blocks[1].packed_count = true;
+  map.layout.counter_copies = 2;
+  map.layout.copy_bytes = 4 * sizeof(wire::BlockCount);   // those of last warps behind the others
+  const std::vector<wire::BlockCount> copies{{1, 20}, {(3ull << 32) | 70, 0}, {1, 2}, {(1ull << 32) | 5, 0},
+                                             {2, 40}, {(4ull << 32) | 90, 0}, {0, 0}, {0, 0}};
+  const std::vector<wire::BlockCount> sums = sum_counters(map, std::as_bytes(std::span(copies)));
+  EXPECT_EQ(sums, (std::vector<wire::BlockCount>{{3, 60}, {7, 160}, {1, 2}, {1, 5}}));
 }
 
 }  // namespace

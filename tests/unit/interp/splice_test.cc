@@ -114,15 +114,14 @@ void Spliced::counts_are_those_of_the_witness(bool apart) {
       c.warps += 1;
       c.lanes += static_cast<uint32_t>(std::popcount(e.mask));
     }
-  const auto counted = backend->read(DevPtr{plan.layout.counters}, counters * sizeof(wire::BlockCount));
+  const auto counted = backend->read(DevPtr{plan.layout.counters}, buffer->value + plan.total_bytes - plan.layout.counters);
   ASSERT_TRUE(counted);
+  const std::vector<wire::BlockCount> sums = instrument::sum_counters(result->map, *counted);
   uint64_t executions = 0;
   for (uint32_t b = 0; b < counters; ++b) {
-    const auto found = read_at<wire::BlockCount>(*counted, b * sizeof(wire::BlockCount), "counter");
-    ASSERT_TRUE(found);
-    EXPECT_EQ(found->warps, expected[b].warps) << "block " << b;
-    EXPECT_EQ(found->lanes, expected[b].lanes) << "block " << b;
-    executions += found->warps;
+    EXPECT_EQ(sums[b].warps, expected[b].warps) << "block " << b;
+    EXPECT_EQ(sums[b].lanes, expected[b].lanes) << "block " << b;
+    executions += sums[b].warps;
   }
   EXPECT_GE(executions, warps);
   // What each warp would write under the probes that need slots.
@@ -138,6 +137,43 @@ void Spliced::counts_are_those_of_the_witness(bool apart) {
     EXPECT_EQ(h->sm, mem_bytes[w]) << "warp " << w;
   }
   ASSERT_TRUE(backend->release(*buffer));
+}
+
+// Packed where the executions are known, else not; by whatever warp.
+TEST_P(Spliced, CountsAloneAreThoseOfTheWitness) {
+  std::vector<wire::BlockCount> expected(splicer->blocks().size());
+  for (const auto& [warp, events] : seen)
+    for (const Event& e : events) {
+      expected[e.block].warps += 1;
+      expected[e.block].lanes += static_cast<uint32_t>(std::popcount(e.mask));
+    }
+  for (const bool known : {true, false}) {
+    SCOPED_TRACE(known);
+    instrument::SlotPlan plan = instrument::plan_counters(warps, static_cast<uint32_t>(expected.size()), false);
+    const auto buffer = backend->allocate(plan.total_bytes, "counters");
+    ASSERT_TRUE(buffer);
+    instrument::place(plan, buffer->value);
+    instrument::Plan count;
+    count.probe = ProbeKind::count;
+    count.counts_alone = true;
+    for (const wire::BlockCount& c : expected)
+      if (known) count.executions.push_back(c.warps);
+    const auto result = spliced(count, plan.layout, {});
+    if (!result) return;
+    ASSERT_NO_FATAL_FAILURE(run(result->cubin));
+    const auto bytes = backend->read(DevPtr{plan.layout.counters}, buffer->value + plan.total_bytes - plan.layout.counters);
+    ASSERT_TRUE(bytes);
+    uint32_t packed = 0;
+    const std::vector<wire::BlockCount> sums = instrument::sum_counters(result->map, *bytes);
+    for (uint32_t b = 0; b < expected.size(); ++b) {
+      packed += result->map.blocks[b].packed_count;
+      EXPECT_EQ(sums[b].warps, expected[b].warps) << "block " << b;
+      EXPECT_EQ(sums[b].lanes, expected[b].lanes) << "block " << b;
+    }
+    EXPECT_TRUE(known || packed == 0);
+    EXPECT_TRUE(!known || packed > 0);
+    ASSERT_TRUE(backend->release(*buffer));
+  }
 }
 
 TEST_P(Spliced, BlockTraceIsTheWitness) {

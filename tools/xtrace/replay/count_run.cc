@@ -44,23 +44,24 @@ Result<std::unique_ptr<CountRun>> run_counted(LaunchContext& c, const Drawn& dra
                      "count all of them, or sample CTAs");
   auto run = std::make_unique<CountRun>(c.backend);
   const auto blocks = static_cast<uint32_t>(c.splicer.blocks().size());
-  instrument::SlotPlan plan = instrument::plan_counters(c.warps, blocks);
+  instrument::SlotPlan plan = instrument::plan_counters(c.warps, blocks, by_sm);
   XT_TRY(run->buffer, c.backend.allocate(plan.total_bytes, "block counters"));
   run->bytes = plan.total_bytes;
   instrument::place(plan, run->buffer.value);
-  XT_TRY(run->spliced, c.splicer.splice({instrument::ProbeKind::count, {}, drawn.at_once(), drawn.seed, {}, {}, instrument::ProbeKind::mem, drawn.select},
-                          plan.layout));
+  instrument::Plan count{instrument::ProbeKind::count, {}, drawn.at_once(), drawn.seed, {}, {}, instrument::ProbeKind::mem, drawn.select};
+  count.counts_alone = !by_sm;
+  for (const wire::BlockCount& b : counts.blocks) count.executions.push_back(b.warps);
+  XT_TRY(run->spliced, c.splicer.splice(count, plan.layout));
   XT_TRY(run->module, c.backend.load(run->spliced.cubin));
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
   XT_TRY_STATUS(c.backend.fill(run->buffer, plan.total_bytes, 0));
   XT_TRY_STATUS(run_restored(c.backend, run->module));
   if (compare) XT_TRY_STATUS(compare_now(c, run->module, run->semantics));
   add_clean_facts(c, run->semantics);
-  const uint64_t counters = blocks * sizeof(wire::BlockCount);
+  const uint64_t counters = run->buffer.value + plan.total_bytes - plan.layout.counters;
   XT_TRY(const Bytes bytes, c.backend.read(DevPtr{plan.layout.counters}, counters));
-  XT_CHECK(bytes.size() == counters, "a buffer that was read whole");
+  run->blocks = instrument::sum_counters(run->spliced.map, bytes);
   run->blocks.resize(blocks);
-  std::memcpy(run->blocks.data(), bytes.data(), counters);
   for (wire::Block& b : run->spliced.map.blocks) b.record_bytes = wire::chunk_bytes;   // every block has counters
   if (by_sm) {
     XT_TRY(const Bytes headers, c.backend.read(DevPtr{plan.layout.headers}, uint64_t{c.warps} * sizeof(wire::WarpHeader)));

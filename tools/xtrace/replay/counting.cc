@@ -153,12 +153,13 @@ Result<Counts> count_sums(LaunchContext& c, const Drawn& drawn, instrument::Prob
         continue;
       }
       // Clocks differ between replays: compare the counters alone.
-      counts.blocks = as_array<wire::BlockCount>(ByteView(bytes).subspan(counters), blocks);
-      counts.before = as_array<wire::BlockCount>(ByteView(first).subspan(counters), blocks);
+      const std::vector<wire::BlockCount> sums = instrument::sum_counters(spliced.map, ByteView(bytes).subspan(counters));
+      const std::vector<wire::BlockCount> before = instrument::sum_counters(spliced.map, ByteView(first).subspan(counters));
+      counts.blocks.assign(sums.begin(), sums.begin() + blocks);
+      counts.before.assign(before.begin(), before.begin() + blocks);
       if (apart) {
-        const uint64_t behind = counters + blocks * sizeof(wire::BlockCount);
-        counts.last = as_array<wire::BlockCount>(ByteView(bytes).subspan(behind), blocks);
-        const auto last_before = as_array<wire::BlockCount>(ByteView(first).subspan(behind), blocks);
+        counts.last.assign(sums.begin() + blocks, sums.begin() + 2 * blocks);
+        const std::vector<wire::BlockCount> last_before(before.begin() + blocks, before.begin() + 2 * blocks);
         for (uint32_t b = 0; b < blocks; ++b) {
           counts.stable &= same_path(left_out, b, counts.last[b], last_before[b]);
           add_to(counts.blocks[b], counts.last[b]);
