@@ -16,6 +16,7 @@ constexpr uint32_t largest_slot = 1u << 30;        // of one warp
 constexpr uint64_t left_free = 1ull << 30;         // device memory that trace buffers never take
 constexpr uint64_t read_whole = 4ull << 30;        // host memory for a buffer
 constexpr uint64_t read_ahead = 64ull << 20;       // for larger ones, at a time
+constexpr uint64_t read_apart = 64ull << 10;       // slots of so much on an average are read one by one, as far as they were written
 constexpr uint64_t read_through = 64ull << 10;     // between slots that are wanted: another copy takes as long
 
 trace::TraceKind trace_kind(instrument::ProbeKind probe) {
@@ -223,16 +224,18 @@ trace::DeviceReader TraceBuffer::reader() { return reader(plan_.layout); }
 trace::DeviceReader TraceBuffer::reader(const wire::SlotLayout& slots) {
   const bool smaller = slots.slot_bytes < plan_.layout.slot_bytes;
   const uint64_t end = smaller ? slots.slots + uint64_t{slots.warps} * slots.slot_bytes : buffer_.value + plan_.total_bytes;
-  return [this, end](uint64_t address, uint64_t bytes) -> Result<ByteView> {
+  const uint64_t length = end - buffer_.value;
+  // Launches that wait leave most of what may have been needed untouched.
+  const bool apart = slots.wraps && length / std::max(1u, slots.warps) >= read_apart;
+  return [this, end, length, apart](uint64_t address, uint64_t bytes) -> Result<ByteView> {
     const bool inside = address >= ahead_at_ && address + bytes <= ahead_at_ + ahead_.size();
     if (!inside) {
       if (address < buffer_.value || address > end || bytes > end - address)
         return internal("records outside the trace buffer: {} bytes at {:#x}", bytes, address);
       // Slots of a table lie in any order: a buffer that fits is read whole.
-      const bool whole = end - buffer_.value <= read_whole;
+      const bool whole = length <= read_whole && !apart;
       ahead_at_ = whole ? buffer_.value : address;
-      XT_TRY(ahead_, backend_.read(DevPtr{ahead_at_},
-                                   whole ? end - buffer_.value : std::min(std::max(bytes, read_ahead), end - address)));
+      XT_TRY(ahead_, backend_.read(DevPtr{ahead_at_}, whole ? length : apart ? bytes : std::min(std::max(bytes, read_ahead), end - address)));
     }
     return ByteView(ahead_).subspan(address - ahead_at_, bytes);
   };
