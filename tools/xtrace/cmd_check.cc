@@ -275,7 +275,7 @@ int run_check(int argc, char** argv) {
               "most instructions that the pair probe rotates over (default: 512)");
   line.option("--watchdog", f.watchdog, any_seconds, "seconds after which a launch counts as hung (default: 10)");
   line.option("--device", f.device, any_device, "ordinal of the GPU (default: 0)");
-  line.flag("--quiet", f.quiet, "no progress on stderr");
+  line.flag("-q,--quiet", f.quiet, "no progress on stderr");
   if (const auto status = line.parse(argc, argv)) return *status;
   if (f.bundles.empty()) return usage_error("check", "BUNDLE is required", "see: xtrace help check");
   if (f.policy.empty()) return usage_error("check", "--policy is required", "docs/check.md shows one");

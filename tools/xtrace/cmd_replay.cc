@@ -194,7 +194,7 @@ int run_replay(int argc, char** argv) {
               "driver (a GPU), interp (the CPU, time is modelled), interp-late (the same, with results as late as the code allows: who "
               "touches one too early stops the launch), or auto: the driver where there is one, else interp (default: auto)");
   line.option("--device", f.device, any_device, "ordinal of the GPU (default: 0)");
-  line.flag("--quiet", f.quiet, "no progress on stderr");
+  line.flag("-q,--quiet", f.quiet, "no progress on stderr");
   if (const auto status = line.parse(argc, argv)) return *status;
 
   if (!f.compare && line.given("--budget"))
