@@ -4,25 +4,27 @@
 // after it ended.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <map>
+#include <optional>
 
+#include "base/file.h"
 #include "base/kernel_pattern.h"
-#include "capture/bundle/bundle_reader.h"
 #include "capture/bundle/bundle_writer.h"
 #include "capture/bundle/record_settings.h"
 #include "tools/xtrace/command_line.h"
-#include "tools/xtrace/kernel_name.h"
+#include "tools/xtrace/output_path.h"
 #include "tools/xtrace/quantity.h"
+#include "tools/xtrace/record_summary.h"
 #include "tools/xtrace/render_error.h"
-#include "tools/xtrace/table.h"
 
 namespace xtrace::cli {
 namespace {
@@ -31,7 +33,6 @@ namespace fs = std::filesystem;
 using bundle::RecordSettings;
 
 constexpr char injection_variable[] = "CUDA_INJECTION64_PATH";
-constexpr char library_name[] = "libxtrace_inject.so";
 // Signals that another process may send to xtrace and that are meant for the program.
 constexpr int forwarded_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
 
@@ -130,6 +131,13 @@ Status check_output(const fs::path& output, bool overwrite) {
   return {};
 }
 
+// What is left of a recording that did not end, told from that of an earlier one: nothing where there is none.
+std::optional<std::array<int64_t, 3>> unfinished(const fs::path& bundle) {
+  struct stat s{};
+  if (::stat((bundle / "incomplete").c_str(), &s) != 0) return std::nullopt;
+  return std::array<int64_t, 3>{static_cast<int64_t>(s.st_ino), s.st_ctim.tv_sec, s.st_ctim.tv_nsec};
+}
+
 // The private directory shared with the library (record_settings.h). Removed with what it holds.
 class Session {
  public:
@@ -153,30 +161,6 @@ class Session {
  private:
   std::string directory_;
 };
-
-struct Messages {
-  bool claimed = false;  // some process initialised CUDA with the library inside
-  std::vector<std::string> fatal, warnings;
-  std::map<std::string, std::string> stats;
-};
-
-Messages read_messages(const std::string& session) {
-  Messages m;
-  std::error_code ec;
-  m.claimed = fs::exists(session + "/owner", ec);
-  std::ifstream in(session + "/messages");
-  for (std::string line; std::getline(in, line);) {
-    const size_t tab = line.find('\t');
-    if (tab == std::string::npos) continue;
-    const std::string kind = line.substr(0, tab), text = line.substr(tab + 1);
-    if (kind == bundle::message_fatal) m.fatal.push_back(text);
-    if (kind == bundle::message_warning) m.warnings.push_back(text);
-    if (kind == bundle::message_stat)
-      if (const size_t space = text.find(' '); space != std::string::npos)
-        m.stats[text.substr(0, space)] = text.substr(space + 1);
-  }
-  return m;
-}
 
 // A line that shows a long capture growing, on a terminal only.
 class GrowthLine {
@@ -202,12 +186,6 @@ class GrowthLine {
   fs::path pack_;
   bool enabled_, drawn_ = false;
   uint64_t last_ = 0;
-};
-
-struct ChildEnd {
-  int status = 0;  // as waitpid gives it
-  double seconds = 0;
-  int32_t shell_status() const { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 };
 
 // Starts the program; an error when it can not be executed.
@@ -276,125 +254,19 @@ Result<ChildEnd> run_program(const std::vector<std::string>& command, const Reco
   return end;
 }
 
-struct Outcome {
-  uint64_t seen = 0, recorded = 0, skipped = 0, raw = 0, stored = 0;
-  double recorder_seconds = 0;
-  struct Skips {
-    uint64_t count = 0;
-    std::string first;
-  };
-  std::map<std::string, Skips> by_class;
-  bool complete = false;
-};
-
-Result<Outcome> read_outcome(const std::string& output) {
-  XT_TRY(const auto reader, bundle::BundleReader::open(output));
-  Outcome o;
-  o.complete = reader->info().state == bundle::BundleState::complete;
-  o.seen = reader->info().launches_seen;
-  o.stored = reader->pack_bytes();
-  for (const bundle::LaunchRecord& l : reader->launches()) {
-    o.recorder_seconds += l.snapshot_seconds;
-    if (l.status == bundle::LaunchStatus::skipped) {
-      ++o.skipped;
-      Outcome::Skips& s = o.by_class[l.skip_reason.substr(0, l.skip_reason.find(": "))];
-      if (s.count++ == 0) s.first = l.skip_reason;
-      continue;
-    }
-    ++o.recorded;
-    for (const bundle::Region& r : l.regions) o.raw += r.size * (r.after.empty() ? 1 : 2);
-  }
-  o.seen = std::max(o.seen, o.recorded + o.skipped);
-  return o;
-}
-
-// What to do about launches that were skipped, by the class of the reason (recorder_launch.cc).
-struct Advice {
-  std::string_view reason, text;
-};
-constexpr Advice advice[] = {
-    {"graph launch", "run the program without CUDA graphs (PyTorch: no CUDAGraph, no mode=\"reduce-overhead\"; JAX: "
-                     "XLA_FLAGS=--xla_gpu_enable_command_buffer=)"},
-    {"size limit", "--max-bytes 0 lifts the limit; a program that takes most of the GPU at once may be told to take less (JAX: "
-                   "XLA_PYTHON_CLIENT_PREALLOCATE=false), --kernel and --launches choose few launches"},
-    {"busy device", "--drain-timeout waits longer; a kernel that waits for the host can not be recorded"},
-    {"other device", "record the program once more with CUDA_VISIBLE_DEVICES naming that device alone"},
-    {"code", "--kernel and --launches choose another launch of the kernel"},
-};
-
-// As it can be typed here.
-std::string shown(const std::string& absolute) {
-  std::error_code none;
-  const fs::path here = fs::path(absolute).lexically_relative(fs::current_path(none));
-  return here.empty() || here.native().starts_with("..") ? absolute : here.string();
-}
-
-void print_summary(const RecordSettings& settings, const Outcome& o, const ChildEnd& end,
-                   const Messages& messages) {
-  if (o.complete)
-    fmt::print(stderr, "xtrace record: {}: {} launches seen, {} recorded, {} skipped, {} not asked for\n",
-               shown(settings.output), o.seen, o.recorded, o.skipped, o.seen - o.recorded - o.skipped);
-  else  // nobody counted what came after the end
-    fmt::print(stderr, "xtrace record: {}: incomplete, {} launches recorded, {} skipped\n", shown(settings.output),
-               o.recorded, o.skipped);
-  fmt::print(stderr, "  memory   {} stored as {}\n", human_bytes(o.raw), human_bytes(o.stored));
-  fmt::print(stderr, "  time     {:.1f} s, of which {:.1f} s for recording\n", end.seconds,
-             o.recorder_seconds);
-  for (const auto& [name, skips] : o.by_class) {
-    fmt::print(stderr, "  skipped  {} {}: {}\n", skips.count, skips.count == 1 ? "launch" : "launches",
-               printable(with_readable_names(skips.first)));
-    for (const Advice& a : advice)
-      if (a.reason == name) fmt::print(stderr, "           hint: {}\n", a.text);
-  }
-  for (const std::string& w : messages.warnings) fmt::print(stderr, "  warning  {}\n", printable(with_readable_names(w)));
-}
-
-std::string how_it_ended(const ChildEnd& end) {
-  return WIFSIGNALED(end.status) ? fmt::format("was ended by signal {}", WTERMSIG(end.status))
-                                 : fmt::format("ended with exit status {}", WEXITSTATUS(end.status));
-}
-
-// Why the recording is not what was asked for; success when it is.
-Status verdict(const Result<Outcome>& outcome, const Messages& messages, const ChildEnd& end) {
-  if (!messages.fatal.empty()) {
-    // The lines of an Error, joined by the library: the message, then perhaps a hint.
-    constexpr std::string_view joint = " |   hint: ";
-    const std::string& text = messages.fatal.front();
-    const size_t end_of_message = text.find(joint);
-    if (end_of_message == std::string::npos) return environment("{}", text);
-    return with_hint(environment("{}", text.substr(0, end_of_message)), text.substr(end_of_message + joint.size()));
-  }
-  if (!messages.claimed)
-    return with_hint(environment("nothing was recorded: the program, which {}, did not initialise CUDA, or its driver did not load {}",
-                                 how_it_ended(end), library_name),
-                     "does it use a GPU when it runs by itself? a child of its first CUDA process is not followed");
-  if (!outcome)
-    return messages.stats.contains("seen") && messages.stats.at("seen") == "0"
-               ? Status(environment("the program launched no kernel: nothing was recorded"))
-               : Status(tl::make_unexpected(outcome.error()));
-  if (!outcome->complete)
-    return with_hint(
-        environment("the bundle is incomplete: the program ended by {} without its exit handlers",
-                    WIFSIGNALED(end.status) ? fmt::format("signal {}", WTERMSIG(end.status)) : "_exit"),
-        "launches that were finished before can be used");
-  if (outcome->recorded == 0) return environment("nothing was recorded");
-  if (outcome->skipped != 0)
-    return environment("{} launches that were asked for were not recorded", outcome->skipped);
-  return {};
-}
-
 }  // namespace
 
 int run_record(int argc, char** argv) {
   RecordSettings settings;
-  std::string max_bytes = "32G", cupti;
+  std::string max_bytes = "32G", cupti, json;
   uint64_t drain_seconds = 10;
   bool overwrite = false, quiet = false, follow = false;
   CommandLine line("record",
                    {{"xtrace record -o run.xtr -- ./app --size 4", "every launch of ./app"},
                     {"xtrace record -o run.xtr --kernel gemm --launches 0,max:1 -- ./app", "the first gemm"},
                     {"xtrace record -o run.xtr --launches skip:100,every:50,max:10 -- python train.py",
-                     "ten launches, well into the run"}});
+                     "ten launches, well into the run"},
+                    {"xtrace record -o run.xtr --json summary.json -q -- ./app", "what was recorded, for a program"}});
   line.option("-o,--output", settings.output, "bundle directory to write");
   line.option("--kernel", settings.kernel,
               "only kernels whose mangled or demangled name matches this POSIX extended regular expression");
@@ -409,6 +281,7 @@ int run_record(int argc, char** argv) {
   line.flag("--overwrite", overwrite, "replace the bundle if it exists");
   line.option("--cupti", cupti, "path of libcupti.so (default: look around)");
   line.flag("--follow", follow, "record child processes too (not supported)");
+  line.option("--json", json, "write the summary to this file, too; - for stdout, behind what the program prints");
   line.flag("-q,--quiet", quiet, "no progress and no summary; errors are still printed");
 
   // The program begins at the first word that is no option, or after "--".
@@ -456,32 +329,38 @@ int run_record(int argc, char** argv) {
                   bad_input("can not run {}: no such program, or not executable", command[0]).value());
   settings.cupti_paths = cupti_directories(program);
   if (const Status s = check_output(settings.output, overwrite); !s) return report("record", s.error());
+  if (const Status s = can_be_written(json, false); !s) return report("record", s.error());
   const auto library = find_library();
   if (!library) return report("record", library.error());
   const auto session = Session::create();
   if (!session) return report("record", session.error());
   settings.session = session->directory();
 
+  const auto unfinished_before = unfinished(settings.output);
   const auto end = run_program(command, settings, *library, quiet);
   if (!end) return report("record", end.error());
-  const Messages messages = read_messages(settings.session);
-  std::error_code ec;
+  const RecordMessages messages = read_messages(settings.session);
   // Not a bundle of an earlier run that this one never got to replace.
-  const bool mine =
-      messages.stats.contains("raw_bytes") || fs::exists(fs::path(settings.output) / "incomplete", ec);
-  Result<Outcome> outcome =
-      mine ? read_outcome(settings.output) : Result<Outcome>(environment("nothing was recorded"));
+  const auto unfinished_now = unfinished(settings.output);
+  const bool mine = messages.stats.contains("raw_bytes") || (unfinished_now && unfinished_now != unfinished_before);
+  Result<RecordOutcome> outcome =
+      mine ? read_outcome(settings.output) : Result<RecordOutcome>(environment("nothing was recorded"));
   if (outcome && outcome->complete)
     if (const Status s =
             bundle::BundleWriter::set_application_exit_status(settings.output, end->shell_status());
         !s)
       return report("record", s.error());
   if (outcome && !quiet) print_summary(settings, *outcome, *end, messages);
-  if (const Status s = verdict(outcome, messages, *end); !s) {
-    report("record", s.error());
-    return exit_bad_input;
-  }
-  return end->shell_status();
+  const Status asked = as_asked(outcome, messages, *end);
+  if (!asked) report("record", asked.error());
+  const int status = asked ? end->shell_status() : exit_bad_input;
+  if (json.empty()) return status;
+  const std::string summary = summary_json(settings, command, outcome, *end, messages, asked, status);
+  if (json == "-")
+    fmt::print("{}", summary);
+  else if (const Status s = write_file(json, summary); !s)
+    return report("record", s.error());
+  return status;
 }
 
 }  // namespace xtrace::cli

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "capture/bundle/bundle_reader.h"
@@ -381,6 +382,16 @@ TEST_F(Record, AnExistingBundleIsKeptUnlessAllowed) {
   EXPECT_EQ(replaced.launches().size(), 1u);
 }
 
+TEST_F(Record, AnIncompleteBundleOfAnEarlierRunIsNotTakenForThisOnes) {
+  ASSERT_THAT(record("killed").err, HasSubstr("3 launches recorded"));
+  const Recording none = record("none", {"--overwrite"});
+  EXPECT_EQ(none.status, 3);
+  EXPECT_THAT(none.err, HasSubstr("the program launched no kernel: nothing was recorded"));
+  EXPECT_THAT(none.err, testing::Not(HasSubstr("incomplete")));
+  EXPECT_EQ(none.launches().size(), 3u) << "what is there stays";
+  EXPECT_THAT(record("early_exit", {"--overwrite"}).err, HasSubstr("ended by _exit"));
+}
+
 TEST_F(Record, SignalsReachTheProgram) {
   std::vector<std::string> c = command("none", {});
   c.push_back("wait");
@@ -397,6 +408,70 @@ TEST_F(Record, LeavesNothingBehindInTheTemporaryDirectory) {
   ASSERT_EQ(record("basic").status, 7);
   for (const auto& entry : fs::directory_iterator(directory_))
     EXPECT_THAT(entry.path().filename().string(), testing::AnyOf("out", "err", "run.xtr"));
+}
+
+TEST_F(Record, TheSummaryAsJson) {
+  const auto summary = [&](const std::string& scenario, std::vector<std::string> options) {
+    options.insert(options.end(), {"--json", (directory_ / "summary.json").string(), "--overwrite"});
+    const Recording run = record(scenario, options);
+    const auto j = nlohmann::json::parse(text_of(directory_ / "summary.json"), nullptr, false);
+    EXPECT_EQ(j.at("schema"), "xtrace-record-summary") << run.err;
+    EXPECT_EQ(j.at("exit_status"), run.status) << scenario;
+    EXPECT_EQ(j.at("program").at("command"), (std::vector<std::string>{XTRACE_FAKE_APP, scenario}));
+    fs::remove(directory_ / "summary.json");
+    return j;
+  };
+  auto j = summary("basic", {"--launches", "0-1"});
+  EXPECT_EQ(j.at("bundle"), (directory_ / "run.xtr").lexically_normal().string());
+  EXPECT_EQ(j.at("complete"), true);
+  EXPECT_EQ(j.at("launches"), nlohmann::json::parse(R"({"seen": 3, "recorded": 2, "skipped": 0, "not_asked_for": 1})"));
+  EXPECT_EQ(j.at("memory_bytes"), 4 * 4000);
+  EXPECT_EQ(j.at("stored_bytes"), fs::file_size(directory_ / "run.xtr/pack"));
+  EXPECT_GT(j.at("seconds"), 0);
+  EXPECT_EQ(j.at("program").at("exit_status"), 7);
+  for (const char* field : {"error", "hint"}) EXPECT_TRUE(j.at(field).is_null());
+  EXPECT_TRUE(j.at("skipped").empty());
+
+  j = summary("capture", {});
+  EXPECT_EQ(j.at("launches"), nlohmann::json::parse(R"({"seen": 4, "recorded": 1, "skipped": 3, "not_asked_for": 0})"));
+  ASSERT_EQ(j.at("skipped").size(), 2u);
+  EXPECT_EQ(j.at("skipped")[0].at("reason"), "graph launch");
+  EXPECT_EQ(j.at("skipped")[0].at("count"), 1);
+  EXPECT_THAT(j.at("skipped")[0].at("hint").get<std::string>(), HasSubstr("without CUDA graphs"));
+  EXPECT_EQ(j.at("skipped")[1].at("count"), 2);
+  EXPECT_TRUE(j.at("skipped")[1].at("hint").is_null());
+  EXPECT_EQ(j.at("error"), "3 launches that were asked for were not recorded");
+
+  j = summary("variables", {"--quiet"});
+  EXPECT_EQ(j.at("warnings").size(), 2u);
+
+  j = summary("killed", {});   // nobody counted
+  EXPECT_EQ(j.at("complete"), false);
+  EXPECT_EQ(j.at("launches"), nlohmann::json::parse(R"({"seen": null, "recorded": 3, "skipped": 0, "not_asked_for": null})"));
+  EXPECT_TRUE(j.at("program").at("exit_status").is_null());
+  EXPECT_EQ(j.at("program").at("signal"), 9);
+  EXPECT_EQ(j.at("hint"), "launches that were finished before can be used");
+
+  j = summary("none", {});     // no bundle: that of the run before is not this one's
+  EXPECT_EQ(j.at("launches").at("recorded"), 0);
+  EXPECT_TRUE(j.at("memory_bytes").is_null());
+  EXPECT_EQ(j.at("error"), "the program launched no kernel: nothing was recorded");
+}
+
+TEST_F(Record, TheSummaryOnStdoutStandsBehindTheProgramsOutput) {
+  const Recording run = record("basic", {"--json", "-", "-q"});
+  EXPECT_EQ(run.status, 7) << run.err;
+  EXPECT_EQ(run.err, "");
+  const std::string own = "result 8, reads while busy 0\n";
+  ASSERT_TRUE(run.out.starts_with(own)) << run.out;
+  EXPECT_EQ(nlohmann::json::parse(run.out.substr(own.size())).at("launches").at("recorded"), 3);
+}
+
+TEST_F(Record, ASummaryThatCanNotBeWrittenIsFoundOutBefore) {
+  const Recording run = record("basic", {"--json", (directory_ / "missing/summary.json").string()});
+  EXPECT_EQ(run.status, 3);
+  EXPECT_EQ(run.out, "") << "the program must not have run";
+  EXPECT_THAT(run.err, HasSubstr("missing is no folder"));
 }
 
 TEST_F(Record, MistakesOnTheCommandLineAreUsageErrors) {
