@@ -170,6 +170,23 @@ class Outputs(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("launch 3 does not diverge", done.stdout)
         self.assertFalse((self.folder / "run.xtr/reduced").exists())
+        done = self.run_xtrace("reduce", "run.xtr", "--launch=3", "--backend=interp", "--json=-")
+        outcome = json.loads(done.stdout)
+        self.assertEqual((outcome["outcome"], outcome["kernel"], outcome["culprits"], outcome["exit_status"]), ("does-not-diverge", "histogram", [], 0))
+        words = set(re.findall(r"[a-z0-9_]+", (ROOT / "docs/report-schema.md").read_text()))
+        self.assertEqual(sorted(set(outcome) - words), [])
+
+    def test_a_refused_probe_is_not_taken_for_no_divergence(self):
+        bundle = ROOT / "fixtures/bundles/hard_cases-small.xtr"
+        for words, why in ((["--launch=8", "--probe=mem"], "launch 8 is not replayed under mem: kernel three_instructions has no memory access"),
+                           (["--launch=1"], "call through a register, whose targets are not proved")):
+            done = self.run_xtrace("reduce", str(bundle), "--backend=interp", "--keep=repro", "--json=out.json", *words)
+            self.assertEqual(done.returncode, 3, done.stdout)
+            self.assertEqual(done.stdout, "")
+            self.assertIn(f"xtrace reduce: error: {why}", done.stderr)
+            outcome = json.loads((self.folder / "out.json").read_text())
+            self.assertEqual((outcome["outcome"], outcome["exit_status"]), ("error", 3))
+            self.assertIn(why, outcome["error"])
 
     def test_fields_are_documented(self):
         words = set()

@@ -1,7 +1,7 @@
 // xtrace reduce: the smallest set of instructions whose probes make a launch diverge, and a reproducer.
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/file.h"
 #include "instrument/instrument.h"
@@ -9,7 +9,7 @@
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/output_path.h"
 #include "tools/xtrace/render_error.h"
-#include "tools/xtrace/replay/reduce.h"
+#include "tools/xtrace/replay/reduce_report.h"
 #include "tools/xtrace/replay/worker.h"
 #include "tools/xtrace/scratch.h"
 
@@ -19,32 +19,23 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Flags {
-  std::string bundle, probe = "inst", sample = "all", keep, backend = "auto";
+  std::string bundle, probe = "inst", sample = "all", keep, json, backend = "auto";
   uint64_t launch = 0, seed = 1, device = 0;
   double watchdog = 10;
 };
 
-// What speaks against the replay's semantics: "output-diverged: region 0 ...; path-differs: ...".
-std::string refutations(const nlohmann::json& report) {
-  std::string text;
-  for (const auto& config : report.at("configs")) {
-    if (!config.at("refused").is_null()) continue;
-    for (const auto& r : config.at("reasons")) {
-      if (r.at("aspect") != "semantics" || r.at("effect") != "refute") continue;
-      text += (text.empty() ? "" : "; ") + r.at("code").get<std::string>() + ": " + r.at("numbers").get<std::string>();
-    }
-  }
-  return text;
-}
-
 // The same replay as a command line: for the reproducer, and for a worker that needs another address layout.
+// No places: without any probe.
 std::vector<std::string> replay_command(const Flags& f, const std::string& places) {
   const auto number = [](auto n) { return fmt::format("{}", n); };
-  return {"xtrace",     "replay",           f.bundle,     "--launch", number(f.launch),     "--probes",  f.probe,
-          "--sample",   f.sample,           "--seed",     number(f.seed),                   "--backend", f.backend,
-          "--watchdog", number(f.watchdog), "--device",   number(f.device),                 "--rounds",  "1",
-          "--processes", "1",               "--interval-sites", "0",
-          "--compare", "--at", places};
+  std::vector<std::string> command = {
+      "xtrace",     "replay",           f.bundle,     "--launch", number(f.launch),     "--probes",  places.empty() ? "none" : f.probe,
+      "--sample",   f.sample,           "--seed",     number(f.seed),                   "--backend", f.backend,
+      "--watchdog", number(f.watchdog), "--device",   number(f.device),                 "--rounds",  "1",
+      "--processes", "1",               "--interval-sites", "0",
+      "--compare"};
+  if (!places.empty()) command.insert(command.end(), {"--at", places});
+  return command;
 }
 
 class Reducer {
@@ -54,18 +45,23 @@ class Reducer {
 
   // A worker process for each trial: one that breaks the GPU's context must not end the others.
   Result<std::string> trial(const std::vector<uint32_t>& pcs) {
-    options_.at_text = places_text(pcs);
-    XT_TRY(options_.at, Place::parse(options_.at_text));
-    std::string what;
+    ReplayOptions options = options_;
+    options.at_text = places_text(pcs);
+    if (pcs.empty()) {
+      options.probes = {instrument::ProbeKind::none};
+    } else {
+      XT_TRY(options.at, Place::parse(options.at_text));
+    }
+    Shown shown;
     Status failed;
-    auto command = replay_command(flags_, options_.at_text);
-    command.insert(command.end(), {"--traces", options_.traces.string(), "--keep-code", options_.keep_code.string()});
-    XT_TRY(const WorkerOutcome outcome, replay_in_workers(reader_, {launch_}, options_, command, [&](const LaunchResult& r) {
+    auto command = replay_command(flags_, options.at_text);
+    command.insert(command.end(), {"--traces", options.traces.string(), "--keep-code", options.keep_code.string()});
+    XT_TRY(const WorkerOutcome outcome, replay_in_workers(reader_, {launch_}, options, command, [&](const LaunchResult& r) {
              last = r;
              if (r.reported)
-               what = refutations(nlohmann::json::parse(r.json));
-             else if (r.error_exit == exit_code(ErrorKind::device))
-               what = "launch-failed: " + r.error;
+               shown = shown_by(r.json);
+             else if (r.of_device)
+               shown.against = "launch-failed: " + r.error;
              else
                failed = environment("launch {}: {}", launch_, r.error);
            }));
@@ -73,10 +69,15 @@ class Reducer {
     interrupted = outcome.interrupted;
     if (interrupted) return environment("interrupted");
     XT_TRY_STATUS(std::move(failed));
-    fmt::print(stderr, "xtrace reduce: {} instructions: {}\n", pcs.size(), what.empty() ? "as it should be" : what);
-    return what;
+    const bool first = std::exchange(first_, false);
+    if (first && !shown.refused.empty()) return unsupported("launch {} is not replayed under {}: {}", launch_, flags_.probe, shown.refused);
+    if (first) doubts = shown.doubts;
+    fmt::print(stderr, "xtrace reduce: {} instructions: {}\n", pcs.size(),
+               !shown.against.empty() ? shown.against : !shown.refused.empty() ? "refused: " + shown.refused : "as it should be");
+    return shown.against;
   }
   LaunchResult last;
+  std::string doubts;   // of the first trial
   bool interrupted = false;
 
  private:
@@ -84,6 +85,7 @@ class Reducer {
   ReplayOptions options_;
   const Flags& flags_;
   uint64_t launch_;
+  bool first_ = true;
 };
 
 Result<ReplayOptions> options_of(const Flags& f) {
@@ -110,9 +112,7 @@ Result<ReplayOptions> options_of(const Flags& f) {
   return o;
 }
 
-Result<std::vector<uint32_t>> instructions_of(const replay::LaunchImage& launch) {
-  const bundle::LaunchRecord& r = launch.record;
-  XT_TRY(const auto splicer, instrument::Splicer::create(launch.code, r.kernel, {r.grid, r.block, r.cluster, r.dynamic_shared_bytes}));
+std::vector<uint32_t> instructions_of(const instrument::Splicer& splicer) {
   std::vector<uint32_t> pcs;
   for (const auto& i : splicer.instructions()) pcs.push_back(i.pc.value);
   std::sort(pcs.begin(), pcs.end());
@@ -131,17 +131,26 @@ Status keep(const Flags& f, const fs::path& folder, const fs::path& code, const 
                     fmt::format("{}\n\n{}\n", r.what, fmt::join(replay_command(f, "\"" + places + "\""), " ")));
 }
 
+// For the reproducer, where no other folder was named.
+Status bundle_takes_it(const std::string& bundle) {
+  Status writable = can_be_written(bundle, true);
+  if (!writable) writable.error().hint = "--keep names another folder for the reproducer";
+  return writable;
+}
+
 }  // namespace
 
 int run_reduce(int argc, char** argv) {
   Flags f;
   CommandLine line("reduce", {{"xtrace reduce run.xtr --launch 3", "which instructions, probed by inst, make launch 3 diverge"},
-                              {"xtrace reduce run.xtr --launch 3 --probe mem --keep repro", "and a folder to reproduce it from"}});
+                              {"xtrace reduce run.xtr --launch 3 --probe mem --keep repro", "and a folder to reproduce it from"},
+                              {"xtrace reduce run.xtr --launch 3 --json -", "the outcome for a program"}});
   line.positional("BUNDLE", f.bundle, "directory written by xtrace record");
   line.option("--launch", f.launch, {0, std::numeric_limits<uint32_t>::max()}, "ordinal of the launch (default: 0)");
   line.option("--probe", f.probe, "inst, pair or mem (default: inst)");
   line.option("--sample", f.sample, "all, or cta:1/N for one CTA in N (default: all)");
   line.option("--keep", f.keep, "folder for the reproducer: spliced code, report, command line (default: BUNDLE/reduced)");
+  line.option("--json", f.json, "write the outcome to this file; - for stdout instead of the text");
   line.option("--seed", f.seed, any_seed, "of the sampling (default: 1)");
   line.option("--watchdog", f.watchdog, any_seconds, "seconds after which a launch counts as hung (default: 10)");
   line.option("--backend", f.backend, "driver (a GPU), interp (the CPU), interp-late (the same, with results as late as the code allows), or auto (default: auto)");
@@ -152,27 +161,54 @@ int run_reduce(int argc, char** argv) {
   const auto reader = bundle::BundleReader::open(f.bundle);
   if (!reader) return report("reduce", reader.error());
   const fs::path folder = f.keep.empty() ? fs::path(f.bundle) / "reduced" : fs::path(f.keep);
-  if (const Status writable = can_be_written(f.keep, true); !writable) return report("reduce", writable.error());
+  if (const Status s = f.keep.empty() ? bundle_takes_it(f.bundle) : can_be_written(f.keep, true); !s) return report("reduce", s.error());
+  if (const Status s = can_be_written(f.json, false); !s) return report("reduce", s.error());
   const auto scratch = Scratch::make();   // trials leave traces, and code that is not the last
   if (!scratch) return report("reduce", scratch.error());
   options->keep_code = scratch->path() / "code";
   options->traces = scratch->path() / "traces";
   const auto launch = replay::load_launch(**reader, f.launch);
   if (!launch) return report("reduce", launch.error());
-  const auto pcs = instructions_of(*launch);
-  if (!pcs) return report("reduce", pcs.error());
+  const bundle::LaunchRecord& record = launch->record;
+  const auto splicer = instrument::Splicer::create(launch->code, record.kernel, {record.grid, record.block, record.cluster, record.dynamic_shared_bytes});
 
+  ReductionReport r;
+  r.bundle = f.bundle;
+  r.kernel = record.kernel;
+  r.probe = f.probe;
+  r.sample = f.sample;
+  r.launch = f.launch;
   Reducer reducer(**reader, *options, f);
-  const auto reduced = reduce(*pcs, [&](const std::vector<uint32_t>& some) { return reducer.trial(some); });
-  if (!reduced) return reducer.interrupted ? (report("reduce", reduced.error()), exit_interrupted) : report("reduce", reduced.error());
-  if (reduced->pcs.empty()) {
-    fmt::print("launch {} does not diverge with all {} instructions probed by {}: there is nothing to reduce\n", f.launch, pcs->size(), f.probe);
-    return exit_trusted;
+  Status answered;
+  if (splicer) {
+    const std::vector<uint32_t> pcs = instructions_of(*splicer);
+    r.instructions = pcs.size();
+    auto reduced = reduce(pcs, [&](const std::vector<uint32_t>& some) { return reducer.trial(some); });
+    if (reduced) r.reduction = std::move(*reduced);
+    else answered = tl::make_unexpected(std::move(reduced).error());
+    r.doubts = reducer.doubts;
+    for (const uint32_t pc : r.reduction.pcs) r.sass.push_back(splicer->text({pc}));
+  } else {
+    answered = tl::make_unexpected(splicer.error());
   }
-  if (const Status kept = keep(f, folder, options->keep_code, *reduced, reducer.last); !kept) return report("reduce", kept.error());
-  fmt::print("{} of {} instructions, probed alone, make launch {} diverge ({} replays): {}\n  {}\n  reproducer: {}\n",
-             reduced->pcs.size(), pcs->size(), f.launch, reduced->trials, places_text(reduced->pcs), reduced->what, folder.string());
-  return exit_not_trusted;
+  if (answered && !r.reduction.pcs.empty()) {   // what was found is told even where it can not be kept
+    answered = keep(f, folder, options->keep_code, r.reduction, reducer.last);
+    if (answered) r.reproducer = folder.string();
+  }
+  int of_error = 0;
+  if (!answered) {
+    r.error = answered.error().message;
+    r.hint = answered.error().hint;
+    of_error = report("reduce", answered.error());
+    if (reducer.interrupted) of_error = exit_interrupted;
+  }
+  if (f.json == "-")
+    fmt::print("{}", r.json(of_error));
+  else if (answered || !r.reduction.pcs.empty())
+    fmt::print("{}", r.text());
+  if (!f.json.empty() && f.json != "-")
+    if (const Status written = write_file(f.json, r.json(of_error)); !written) return report("reduce", written.error());
+  return r.exit_status(of_error);
 }
 
 }  // namespace xtrace::cli

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "instrument/cubin/image.h"
 #include "instrument/instrument.h"
 #include "replay/interp/interp_backend.h"
 #include "tests/unit/interp/recordings.h"
 #include "tests/unit/trust/saboteur.h"
 #include "tools/xtrace/replay/launch_replay.h"
+#include "tools/xtrace/replay/reduce_report.h"
 
 namespace xtrace::cli {
 namespace {
@@ -49,6 +52,69 @@ TEST(Reduce, NothingToReduceAndNothingToTrust) {
   EXPECT_EQ(places_text({16, 64}), "pc:0x10 or pc:0x40");
 }
 
+TEST(Reduce, WhatNoProbeDoesIsBlamedOnNone) {
+  const auto r = reduce(up_to(200), needs({}));
+  ASSERT_TRUE(r);
+  EXPECT_TRUE(r->unprobed);
+  EXPECT_TRUE(r->pcs.empty());
+  EXPECT_EQ(r->what, "diverged");
+  EXPECT_EQ(r->trials, 2u);
+  EXPECT_FALSE(reduce(up_to(9), needs({16}))->unprobed);
+}
+
+TEST(Reduce, WhatAReportShows) {
+  const auto report = [](const std::string& config) { return R"({"configs": [)" + config + "]}"; };
+  const auto of = shown_by(report(R"({"refused": null, "reasons": [
+    {"code": "output-diverged", "aspect": "semantics", "effect": "refute", "numbers": "region 0"},
+    {"code": "replay-faithful", "aspect": "semantics", "effect": "support", "numbers": ""},
+    {"code": "path-unstable", "aspect": "semantics", "effect": "doubt", "numbers": ""},
+    {"code": "records-lost", "aspect": "semantics", "effect": "refute", "numbers": "2 losses"},
+    {"code": "time-exceeds", "aspect": "timing", "effect": "refute", "numbers": "ratio 2"}]})"));
+  EXPECT_EQ(of.against, "output-diverged: region 0; records-lost: 2 losses");
+  EXPECT_EQ(of.doubts, "path-unstable");
+  EXPECT_EQ(of.refused, "");
+  EXPECT_EQ(shown_by(report(R"({"refused": "no register is free"})")).refused, "no register is free");
+}
+
+TEST(Reduce, OutcomesAndTheirExitStatus) {
+  ReductionReport r;
+  r.bundle = "run.xtr", r.kernel = "scale", r.probe = "inst", r.sample = "all", r.launch = 3, r.instructions = 40;
+  const auto outcome = [&] { return nlohmann::json::parse(r.json(3)); };
+  EXPECT_EQ(outcome().at("outcome"), "does-not-diverge");
+  EXPECT_EQ(outcome().at("exit_status"), 0);
+  EXPECT_THAT(r.text(), HasSubstr("launch 3 does not diverge with all 40 instructions probed by inst"));
+
+  r.doubts = "nothing-recorded";   // nobody saw it as it should be
+  EXPECT_EQ(outcome().at("outcome"), "not-known");
+  EXPECT_EQ(outcome().at("what"), "nothing-recorded");
+  EXPECT_EQ(outcome().at("exit_status"), 2);
+  EXPECT_THAT(r.text(), HasSubstr("nothing-recorded"));
+
+  r.reduction = {{}, "replay-diverged: region 1", 2, true};
+  EXPECT_EQ(outcome().at("outcome"), "diverges-unprobed");
+  EXPECT_EQ(outcome().at("exit_status"), 1);
+  EXPECT_TRUE(outcome().at("culprits").empty());
+  EXPECT_THAT(r.text(), HasSubstr("diverges without a probe, too: replay-diverged: region 1"));
+
+  r.reduction = {{0x10, 0x40}, "output-diverged: region 0", 12, false};
+  r.sass = {"FADD R0, R0, R1", "EXIT"};
+  r.reproducer = "repro";
+  const auto j = outcome();
+  EXPECT_EQ(j.at("outcome"), "reduced");
+  EXPECT_EQ(j.at("exit_status"), 1);
+  EXPECT_EQ(j.at("culprits"), nlohmann::json::parse(R"([{"pc": 16, "sass": "FADD R0, R0, R1"}, {"pc": 64, "sass": "EXIT"}])"));
+  EXPECT_EQ(j.at("at"), "pc:0x10 or pc:0x40");
+  EXPECT_EQ(j.at("replays"), 12);
+  EXPECT_EQ(j.at("reproducer"), "repro");
+  EXPECT_THAT(r.text(), HasSubstr("2 of 40 instructions, probed alone, make launch 3 diverge (12 replays): pc:0x10 or pc:0x40"));
+  EXPECT_THAT(r.text(), HasSubstr("0x10  FADD R0, R0, R1"));
+
+  r.error = "disk full", r.hint = "free space";   // what was found stays
+  EXPECT_EQ(outcome().at("outcome"), "error");
+  EXPECT_EQ(outcome().at("exit_status"), 3);
+  EXPECT_EQ(outcome().at("culprits").size(), 2u);
+}
+
 // A splicer that spoils the kernel's FADD whenever it puts a clock in front of it: just that instruction is found.
 TEST(Reduce, ASabotagedSpliceOnTheInterpreter) {
   const replay::LaunchImage launch = interp_test::recorded_launch("reduce_sum");
@@ -80,7 +146,11 @@ TEST(Reduce, ASabotagedSpliceOnTheInterpreter) {
     o.samples = {{}};
     o.compare = o.quiet = true;
     o.at_text = places_text(some);
-    XT_TRY(o.at, Place::parse(o.at_text));
+    if (some.empty()) {
+      o.probes = {instrument::ProbeKind::none};
+    } else {
+      XT_TRY(o.at, Place::parse(o.at_text));
+    }
     XT_TRY(const diff::ReplayReport report, replay_launch(backend, launch, o));
     return std::string(report.configs.at(0).judgement.has(diff::ReasonId::output_diverged) ? "output-diverged" : "");
   };

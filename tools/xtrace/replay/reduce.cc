@@ -22,7 +22,9 @@ Result<Reduction> reduce(std::vector<uint32_t> pcs, const Trial& trial) {
     return true;
   };
   XT_TRY(const bool all, diverges(pcs));
-  if (!all) return Reduction{};
+  if (!all) return r;
+  XT_TRY(r.unprobed, diverges({}));
+  if (r.unprobed) return r;
 
   // In `parts` pieces of about the same size: one piece alone, or all but one; finer when neither diverges.
   for (size_t parts = 2; pcs.size() > 1;) {

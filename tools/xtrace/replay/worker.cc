@@ -31,7 +31,8 @@ constexpr const char* part_variable = "XTRACE_REPLAY_WORKER";   // "<fd>:<first>
 constexpr unsigned layouts_tried = 6;
 
 json message_of(uint64_t ordinal, const Error& error) {
-  return {{"ordinal", ordinal}, {"error", error.to_string()}, {"error_exit", exit_code(error.kind)}};
+  return {{"ordinal", ordinal}, {"error", error.to_string()}, {"error_exit", exit_code(error.kind)},
+          {"of_device", error.kind == ErrorKind::device}};
 }
 
 // The child: replays until the end of the list or until the device is gone. Never returns.
@@ -79,6 +80,7 @@ LaunchResult result_of(const json& message) {
   r.ordinal = message.value("ordinal", uint64_t{0});
   r.error = message.value("error", "");
   r.error_exit = message.value("error_exit", 3);
+  r.of_device = message.value("of_device", false);
   r.reported = r.error.empty();
   r.text = message.value("text", "");
   r.json = message.value("json", "");

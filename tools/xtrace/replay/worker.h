@@ -21,6 +21,7 @@ struct LaunchResult {
   std::vector<std::string> not_written;   // why trusted traces are missing
   std::string error;         // else: why there is no report
   int error_exit = 3;        // exit status that the error asks for
+  bool of_device = false;    // the kernel failed or hung, or the driver did
 };
 
 // Replays the launches in order and calls `done` after each, in this process. Stops early on SIGINT: `interrupted`.
