@@ -146,6 +146,29 @@ TEST(Invariants, NothingIsClaimedAcrossGapsAndStoppedWarps) {
   EXPECT_EQ(check(t, TraceKind::block, diamond_loop(TraceKind::block)).violations(), 0u);
 }
 
+TEST(Invariants, TheEntryIsTheBlockWithTheLowestPc) {
+  wire::AddressMap map = diamond_loop(TraceKind::block);
+  map.blocks[0].first_pc = map.blocks[4].first_pc + 0x100;   // B1 is the lowest now
+  EXPECT_EQ(check(trace_of(TraceKind::block, {{0, all}, {1, all}, {3, all}, {4, all}}), TraceKind::block, map).row(Invariant::entry).violated, 1u);
+  EXPECT_EQ(check(trace_of(TraceKind::block, {{1, all}, {3, all}, {4, all}}), TraceKind::block, map).violations(), 0u);
+}
+
+// A clock that nobody read may equal the one in front of it; it may not lie before that, and one that was read may not.
+TEST(Invariants, PlacedClocksMayEqualTheirNeighbours) {
+  WarpTrace t = trace_of(TraceKind::block, divergent);
+  wire::AddressMap map = diamond_loop(TraceKind::block);
+  t.clock[2] = t.clock[1];   // of B2
+  EXPECT_EQ(check(t, TraceKind::block, map).row(Invariant::clock_order).violated, 1u);
+  for (bool wire::Block::*mark : {&wire::Block::implied, &wire::Block::placed}) {
+    map = diamond_loop(TraceKind::block);
+    map.blocks[2].*mark = true;
+    EXPECT_EQ(check(t, TraceKind::block, map).row(Invariant::clock_order).violated, 0u);
+    WarpTrace before = t;
+    --before.clock[2];
+    EXPECT_EQ(check(before, TraceKind::block, map).row(Invariant::clock_order).violated, 1u);
+  }
+}
+
 TEST(Invariants, IndirectBranchesAllowAnySuccessor) {
   wire::AddressMap map = diamond_loop(TraceKind::block);
   const WarpTrace t = trace_of(TraceKind::block, {{0, all}, {4, all}});

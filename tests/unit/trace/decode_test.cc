@@ -308,6 +308,40 @@ TEST(DecodeMap, ContradictionsAreBadInput) {
   }
 }
 
+TEST(DecodeMap, WhatIsHandedOverIsTooShort) {
+  Buffer b(diamond_loop(TraceKind::block));
+  fill_others(b, TraceKind::block, 0);
+  const auto message = [&](TraceKind kind, ByteView headers, DecodeOptions options = {}) {
+    const auto s = decode(b.map, kind, headers, buffer_reader(testing::buffer_base, b.memory), options, [](const WarpTrace&) -> Status { return {}; });
+    return s ? std::string() : s.error().message;
+  };
+  const auto headers = b.header_bytes();
+  EXPECT_EQ(message(TraceKind::block, headers), "");
+  EXPECT_THAT(message(TraceKind::block, ByteView(headers).first(headers.size() - 1)), HasSubstr("truncated warp headers"));
+  const std::vector<uint64_t> counted(b.map.layout.warps - 1);
+  DecodeOptions options;
+  options.counted_bytes = counted;
+  EXPECT_THAT(message(TraceKind::block, headers, options), HasSubstr("counted bytes: "));
+  EXPECT_THAT(message(TraceKind::pair, headers), HasSubstr("a pair trace without sites"));
+  EXPECT_THAT(message(TraceKind::mem, headers), HasSubstr("a decoder of their own"));
+  EXPECT_THAT(message(TraceKind::point, headers), HasSubstr("a decoder of their own"));
+  std::vector<wire::SlotEntry> table(b.map.layout.warps, wire::SlotEntry{testing::buffer_base, 24 - 1, 0});
+  options = {};
+  options.table = table;
+  b.map.layout.table = 1;
+  EXPECT_THAT(message(TraceKind::block, headers, options), HasSubstr("slot table: a slot of 24 bytes"));
+}
+
+TEST(BufferReader, GivesWhatIsInTheBuffer) {
+  const Bytes buffer(64);
+  const DeviceReader read = buffer_reader(0x1000, buffer);
+  EXPECT_EQ(read(0x1000, 64)->size(), 64u);
+  EXPECT_EQ(read(0x1030, 64)->size(), 16u);   // up to its end
+  EXPECT_EQ(read(0x1040, 8)->size(), 0u);
+  EXPECT_FALSE(read(0xfff, 8));
+  EXPECT_FALSE(read(0x1041, 8));
+}
+
 TEST(DecodeMap, ErrorsOfReaderAndVisitorStop) {
   Buffer b(diamond_loop(TraceKind::block));
   fill_others(b, TraceKind::block, 0);

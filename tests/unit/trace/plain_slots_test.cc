@@ -213,6 +213,50 @@ TEST(PlainSlots, AFullSlotIsALoss) {
   EXPECT_GT(d.summary.losses.count(LossSeverity::lost), 0u);
 }
 
+// A slot that ends inside of a record, of each form: what is there of it is no record, and nothing behind the slot is read.
+TEST(PlainSlots, HalfARecordIsALoss) {
+  for (const char* form : {"chunks", "short", "inst"}) {
+    const bool inst = form == std::string("inst"), is_short = form == std::string("short");
+    PlainBuffer b(1, is_short ? 8 + 8 + 4 : inst ? 16 + 32 + 16 : 16 + 16 + 8);
+    if (is_short) b.make_short(2);
+    if (inst) b.make_inst();
+    b.head(0, 0, 0, 1, 1);
+    const uint32_t word = inst ? wire::word0(wire::RecordKind::inst, 0) : is_short ? short_record(0, 10) : wire::word0(wire::RecordKind::block, 0);
+    const uint32_t at = b.map.layout.lead_bytes;
+    for (const uint32_t k : {0u, is_short ? 8u : inst ? 32u : 16u}) {
+      b.put(0, at + k, word);
+      b.put(0, at + k + 4, uint32_t{1});   // its mask: of short records outside of the slot
+      if (!is_short) b.put(0, at + k + 4, uint32_t{1});
+      if (is_short && k != 0) break;
+    }
+    const auto d = b.decoded(inst ? TraceKind::inst : TraceKind::block);
+    EXPECT_EQ(d.warps.at(0).index.size(), 1u) << form;
+    EXPECT_GT(d.summary.losses.count(LossSeverity::lost), 0u) << form;
+  }
+}
+
+TEST(PlainSlots, AnInstRecordOfABlockWithoutIsALoss) {
+  for (const uint32_t block : {1u, 2u}) {
+    PlainBuffer b(1, 128);
+    b.make_inst();
+    b.map.blocks[1].record_bytes = 0;
+    b.head(0, 0, 0, 1, 1);
+    b.put(0, 16, wire::Chunk{{wire::word0(wire::RecordKind::inst, 0), 1, 10, 20}});
+    b.put(0, 48, wire::Chunk{{wire::word0(wire::RecordKind::inst, block), 1, 10, 20}});
+    const auto d = b.decoded(TraceKind::inst);
+    EXPECT_EQ(d.warps.at(0).index, std::vector<uint32_t>{0}) << block;
+    EXPECT_GT(d.summary.losses.count(LossSeverity::lost), 0u) << block;
+  }
+}
+
+TEST(PlainSlots, ATableWithoutEveryWarpIsRefused) {
+  PlainBuffer b(2, 64);
+  b.map.layout.table = plain_base;
+  const std::vector<wire::SlotEntry> table = {{plain_base, 63, 0}, {plain_base + 64, 63, 0}};
+  EXPECT_TRUE(view_plain_slots(b.map, buffer_reader(plain_base, b.bytes), table));
+  EXPECT_FALSE(view_plain_slots(b.map, buffer_reader(plain_base, b.bytes), std::span(table).first(1)));
+}
+
 TEST(PlainSlots, ShortTimesAreExtended) {
   // One warp in 800,000 clocks for 32 ms at 2 GHz: the 16 bits of time come round once.
   constexpr uint32_t warps = 81;

@@ -107,6 +107,15 @@ TEST(Rounds, CanNotBeAnyNumber) {
     const auto d = b.decoded(TraceKind::block);
     EXPECT_GT(d.summary.losses.count(LossSeverity::lost), 0u) << far;
   }
+  for (const uint32_t lane : {0u, 1u}) {   // who counted rounds and was nowhere before
+    PlainBuffer b = with_loop();
+    PlainShortRecords record{b};
+    Counted leave{record};
+    record(0, 0x1, 100);
+    leave(0x3, 400, lane == 0 ? std::vector<uint32_t>{1, 0} : std::vector<uint32_t>{0, 1});
+    record(4, 0x3, 500);
+    EXPECT_EQ(b.decoded(TraceKind::block).summary.losses.count(LossSeverity::lost) != 0, lane == 1);
+  }
   PlainBuffer b = with_loop();
   PlainShortRecords record{b};
   Counted leave{record};
