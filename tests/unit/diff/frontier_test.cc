@@ -66,6 +66,35 @@ TEST(Frontier, RichestThatIsTrusted) {
   EXPECT_EQ(richest(frontier(r, 1.002)), nullptr);
 }
 
+TEST(Frontier, WhatWasNotMeasuredIsNoPoint) {
+  const auto points_with = [](auto change) {
+    ReplayReport r;
+    add(r, "block", "all", 10'000, 1.03);
+    change(r.configs[0]);
+    return frontier(r, 1.05).size();
+  };
+  EXPECT_EQ(points_with([](ConfigReport&) {}), 1u);
+  EXPECT_EQ(points_with([](ConfigReport& c) { c.refused = "no register"; }), 0u);
+  EXPECT_EQ(points_with([](ConfigReport& c) { c.semantics.reset(); }), 0u);
+  EXPECT_EQ(points_with([](ConfigReport& c) { c.timing.reset(); }), 0u);
+  EXPECT_EQ(points_with([](ConfigReport& c) { c.timing->measured = false; }), 0u);   // a modelled time
+  EXPECT_EQ(points_with([](ConfigReport& c) { c.events = 0; }), 0u);
+}
+
+TEST(Frontier, AsMuchDetailForLessAndMoreForAsMuch) {
+  ReplayReport r;
+  add(r, "block", "all", 100, 1.03);
+  add(r, "block", "cta:1/2", 100, 1.02);    // the same for less
+  add(r, "inst", "cta:1/2", 200, 1.02);     // and more for the same
+  std::vector<bool> on;
+  for (const FrontierPoint& p : frontier(r, 1.05)) on.push_back(p.on_frontier);
+  EXPECT_THAT(on, testing::ElementsAre(false, false, true));
+  r.configs.pop_back();
+  on.clear();
+  for (const FrontierPoint& p : frontier(r, 1.05)) on.push_back(p.on_frontier);
+  EXPECT_THAT(on, testing::ElementsAre(false, true));
+}
+
 TEST(Frontier, WhatDivergesIsNeverTheRichest) {
   ReplayReport r = sample();
   add(r, "inst", "cta:1/2", 50'000, 1.00, true);

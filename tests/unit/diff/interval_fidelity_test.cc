@@ -31,5 +31,20 @@ TEST(IntervalFidelity, SharesCountWithinPercentOrACycle) {
   EXPECT_EQ(dense_sum(f), 2 * 150 + 300 + 3 * 7);
 }
 
+TEST(IntervalFidelity, WhatIsExactIsKnownAndTwentyCyclesAreLong) {
+  IntervalFidelity f;
+  f.rows = {{0x10, 20, 0, true, 20, 20.0, 1}, {0x20, 19.9, 0, true, {}, {}, 1}};
+  EXPECT_EQ(error_bars(f).of, 2u);
+  EXPECT_EQ(error_bars(f).within_2, 1);
+  EXPECT_EQ(of_table(f).of, 1u);
+  EXPECT_EQ(of_dense(f).of, 1u);
+  EXPECT_EQ(convergence(f).of, 1u);
+  EXPECT_EQ(convergence(f).converged, 1u);
+  EXPECT_THAT(text_of(f), testing::Not(testing::AnyOf(testing::HasSubstr("lost"), testing::HasSubstr("left out"))));
+  f.records_lost = 2;
+  f.too_long = 3;
+  EXPECT_THAT(text_of(f), testing::HasSubstr("; 2 records of their replays were lost; 3 samples left out"));
+}
+
 }  // namespace
 }  // namespace xtrace::diff
