@@ -1,5 +1,6 @@
 #include "instrument/probe_cost.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -32,8 +33,8 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column,
     c.partial_stores = whole_sectors ? one_place : !by_lanes || column != Column::addresses;
     c.store_cycles = by_lanes && column != Column::none ? 1 : 1 + registers;
     // Under a guard: of the lanes that differ from the first, mostly none. Few lanes leave a loop at once.
-    c.stored_bytes = !by_lanes                     ? fx.access_bytes
-                     : column == Column::none      ? groups * fx.access_bytes
+    c.stored_bytes = !by_lanes                     ? whole_sectors && !one_place ? sector_bytes : fx.access_bytes
+                     : column == Column::none      ? std::max(whole_sectors ? sector_bytes : 0, groups * fx.access_bytes)
                      : column == Column::addresses ? fx.guarded ? 0 : line_bytes
                                                    : sector_bytes;
   }
@@ -102,7 +103,7 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
     XT_TRY(const ProbeCost own, cost_at(word++, block));
     sum.kernel_slots += n * own.issue_slots;
   }
-  if (spliced.map.layout.whole_sectors) {
+  if (spliced.map.layout.whole_sectors && !spliced.claims.records_addresses) {   // records of `mem` have room that nobody writes
     sum.stored_bytes = warps.traced * spliced.map.layout.lead_bytes;
     for (size_t b = 0; b < spliced.map.blocks.size() && b < executions.size(); ++b) sum.stored_bytes += executions[b] * spliced.map.blocks[b].record_bytes;
   }

@@ -284,11 +284,13 @@ Result<Spliced> Splicer::splice_once(const Plan& plan, const wire::SlotLayout& l
   std::optional<HeldHead> held_head;
   LaneRegisters lanes;
   if (layout.whole_sectors) {
-    XT_CHECK(plan.probe == ProbeKind::inst && out.map.layout.last_lanes == 32 && !layout.wraps, "sectors are filled by inst, by warps of 32 lanes, in plain slots");
+    const bool fills = plan.probe == ProbeKind::inst || plan.probe == ProbeKind::mem;
+    XT_CHECK(fills && out.map.layout.last_lanes == 32 && !layout.wraps, "sectors are filled by inst and mem, by warps of 32 lanes, in plain slots");
     lanes.sector_word = scratch.reserve();
     if (!lanes.sector_word) return unsupported("kernel {} leaves no register for records in whole sectors", info.name);
   }
-  const Scope scope = impl_->scope(*this);
+  Scope scope = impl_->scope(*this);
+  scope.sectors = layout.whole_sectors && plan.probe == ProbeKind::mem;
   std::vector<sass::enc::Ureg> counters;
   bool chains_by_groups = false;
   std::vector<uint32_t> not_taken;
@@ -338,7 +340,10 @@ Result<Spliced> Splicer::splice_once(const Plan& plan, const wire::SlotLayout& l
     if (lanes.offset) out.claims.lane_offset = lanes.offset->index;
     if (lanes.masks) out.claims.lane_masks = {lanes.masks->bit0.index, lanes.masks->bit1.index, lanes.masks->both.index};
     if (groups) out.claims.lane_groups = {groups->bit0.index, groups->bit1.index, groups->both.index};
-    for (const wire::Block& b : out.map.blocks) out.claims.full_records.push_back(b.full);
+    for (const wire::Block& b : out.map.blocks) {
+      out.claims.full_records.push_back(b.full);
+      out.claims.record_bytes.push_back(b.record_bytes);
+    }
     out.claims.accesses = out.map.accesses;
     out.claims.lane_numbers = out.map.lane_numbers;
     for (InstIndex i = 0; i < code.insts.size(); ++i) out.claims.places.push_back(scope.has(i));

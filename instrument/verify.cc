@@ -350,6 +350,7 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
   const Blocks blocks = find_blocks(v.old);
   check_rounds(v, claims, blocks, out);
   check_sectors(v, claims, blocks, out);
+  check_lengths(v, claims, blocks, out);
   check_forks(v, claims, blocks, out);
   check_hazards(v, out);
   return out;

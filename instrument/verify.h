@@ -23,6 +23,8 @@
 //                       between writes it, and no other store goes to that place; or, of a register that is a base and a
 //                       number for each thread, the base is, by the lanes of the access, and decoders add these numbers. In records of full blocks: what decoders
 //                       take from each place is what was stored there, and nothing else went to it
+//   record-length       `mem`: a block's record is as long as is claimed, in whole sectors where records are: the cursor moves by that, once, behind
+//                       the last store, and no store goes beyond; blocks without a record store nothing and leave the cursor alone
 //   value-recorded      point probes: every word of every record is what the map says it is, is stored once, at its place, by all
 //                       active lanes, at that point; the cursor moves by the record's size; of every nth execution, where that was
 //                       asked for, by a counter of its own
@@ -32,7 +34,8 @@
 //                       comes to the loop, or another way to the block that lanes leave it for; it grows by one a round and nowhere
 //                       else; and that block's record holds it, of each lane or of any where they leave together, at the place that is claimed
 //   sector-filled       records in whole sectors: the register that says which word of a sector a lane stores is made once, by the
-//                       prologue, and nothing else writes it; every store of a full block's record takes its places from it
+//                       prologue, and nothing else writes it; every store of a full block's record takes its places from it; under `mem` all
+//                       words of the sectors that it writes to are among those that the lanes store
 //   fork-recorded       `block`: where a block's record says which lanes fall through to the next block, it has a vote, in front of the branch,
 //                       of those that the branch's predicate leaves there, stored once as its second word; nobody comes to the next block
 //                       another way, and that one has no record
@@ -89,6 +92,7 @@ struct SpliceClaims {
   uint32_t spill_frame = 0;                      // bytes of the frame, at whose lower end registers of the kernel stand aside; 0: none does
   std::vector<bool> places{};                    // by instruction, those whose accesses are recorded; empty: all
   std::vector<AddressClaim> addresses{};
+  std::vector<uint32_t> record_bytes{};          // `mem`, by block: of its record; 0: it has none
   std::vector<wire::Point> points{};             // point probes: what is recorded where
   uint32_t nth = 1;                              // and how often: every so many executions
   std::vector<uint32_t> not_taken{};             // conditional branches that no counted execution took: what a chain of blocks has put

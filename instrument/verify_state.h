@@ -51,6 +51,8 @@ std::optional<uint32_t> number_in_offset(const LaneBases& lanes, InstIndex i, co
 bool are_numbers(const SpliceClaims& claims, const LaneBases& lanes, const LaneBase& base, const wire::Access& w);
 // verify_words.cc: the same of the records of full blocks.
 void check_words(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, const LaneBases& lanes, Violations& out);
+// verify_lengths.cc: record-length.
+void check_lengths(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_points.cc: value-recorded. Adds to address_store.
 void check_points(SpliceView& v, const SpliceClaims& claims, Violations& out);
 // verify_rounds.cc: rounds-counted.

@@ -1,5 +1,6 @@
 // address-recorded, of full blocks under `mem`: the inserted words of a block are done lane by lane on what is known of every
-// register, up to what each lane stores where; that is held against what decoders will take from there.
+// register, up to what each lane stores where; that is held against what decoders will take from there. In whole sectors (sector-filled)
+// each store must fill those that it writes to.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -102,6 +103,7 @@ class Words {
       for (unsigned which = 0; which < claims_.lane_masks.size(); ++which)
         gpr_[claims_.lane_masks[which]][lane] = number(group(lane, which) ? ~0u : 0);
       if (claims_.lane_offset) gpr_[*claims_.lane_offset][lane] = number(4 * lane);
+      if (claims_.sector_word) gpr_[*claims_.sector_word][lane] = number(4 * (lane / 4));
     }
     for (unsigned which = 0; which < claims_.lane_groups.size(); ++which)
       for (unsigned lane = 0; lane < lanes_of_warp; ++lane) groups_[claims_.lane_groups[which]][lane] = group(lane, which);
@@ -109,7 +111,7 @@ class Words {
 
   bool is_held(uint8_t reg) const {
     const std::vector<uint8_t>& masks = claims_.lane_masks;
-    return claims_.lane_offset == reg || std::find(masks.begin(), masks.end(), reg) != masks.end();
+    return claims_.lane_offset == reg || claims_.sector_word == reg || std::find(masks.begin(), masks.end(), reg) != masks.end();
   }
 
   // A register of the kernel in one lane; as lane 0 has it, where it is known how they differ.
@@ -245,6 +247,7 @@ class Words {
         if (!first && !(at->second == value)) at->second = {};
       }
     }
+    if (claims_.sector_word) fills(k, here);
     for (const auto& [at, value] : here) {
       const auto [found, first] = record_.try_emplace(at, value);
       if (!first) {
@@ -253,6 +256,16 @@ class Words {
       }
     }
     if (!gpr_.contains(data)) v_.address_store[k] = true;   // a column, if anything
+  }
+
+  // Of each sector that it writes to it writes every word. Slots and records begin with a sector.
+  void fills(uint32_t k, const std::map<uint32_t, Value>& here) {
+    for (const auto& [at, value] : here)
+      for (uint32_t word = at / wire::sector_bytes * wire::sector_bytes, last = word + wire::sector_bytes; word < last; word += sizeof(uint32_t))
+        if (!here.contains(word)) {
+          out_.push_back({"sector-filled", v_.pc(k), where(v_.old, i_) + ": " + text(k) + " writes a sector in part"});
+          return;
+        }
   }
 
   // What decoders take from the record for the accesses of i_.

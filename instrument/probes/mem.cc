@@ -297,13 +297,14 @@ void move_cursor(ProbeContext& c) {
   }
 }
 
-// Accesses, by where the words of a full record went.
+// Accesses, by where the words, and in whole sectors the columns, of a full record went.
 void move_words(const MemRecord& planned, const MemRecord& record, std::vector<wire::Access>& accesses) {
   std::map<uint32_t, uint32_t> to;
   for (size_t k = 0; k < record.scalars.size(); ++k) to[planned.scalars[k].place] = record.scalars[k].place;
   for (size_t k = 0; k < record.bases.size(); ++k) to[planned.bases[k].place] = record.bases[k].place;
+  for (size_t k = 0; k < record.columns.size(); ++k) to[planned.columns[k].place] = record.columns[k].place;
   for (wire::Access& a : accesses)
-    for (uint32_t* place : {&a.base, &a.uniform_low, &a.uniform_high, &a.mask})
+    for (uint32_t* place : {&a.low, &a.high, &a.base, &a.uniform_low, &a.uniform_high, &a.mask})
       if (*place != a.none) *place = to.at(*place);
 }
 

@@ -38,7 +38,7 @@ class Layout {
  public:
   Layout(const Code& code, const ProbeBlock& block, const Scope& scope)
       : code_(code), block_(block), low_words_tell_(scope.low_words_tell), lanes_(scope.lanes),
-        takes_first_(takes_first(*code.arch)), unit_(scope.lines ? wire::mem_line : wire::chunk_bytes) {
+        takes_first_(takes_first(*code.arch)), unit_(record_unit(scope)) {
     record_.full = block.first < scope.whole.size() && scope.whole[block.first] && takes_first_;
     for (InstIndex i = block.first; i <= block.last(); ++i) {
       const auto found = accesses(code, i);
@@ -197,7 +197,7 @@ class Layout {
       c.place = at;
       at += wire::mem_line;
     }
-    record_.bytes = at;
+    record_.bytes = at;   // in whole sectors of a full block: the writer knows how many its words take
     for (wire::Access& a : record_.accesses) {
       for (uint32_t* n : {&a.low, &a.high})
         if (*n != a.none) *n = record_.columns[*n].place;

@@ -8,6 +8,11 @@
 
 namespace xtrace::instrument {
 
+// Bytes that a record, and what stands in front of its columns, is a multiple of.
+inline uint32_t record_unit(const Scope& scope) {
+  return scope.lines ? wire::mem_line : scope.sectors ? wire::sector_bytes : wire::chunk_bytes;
+}
+
 // Where the kernel waits for what it loads, behind the access at i; else the end of its block.
 inline InstIndex quiet_place(const Code& code, const ProbeBlock& block, InstIndex i) {
   return i == block.last() ? i : find_shadows(code, block, i + 1, block.last()).memory.value_or(block.last());

@@ -13,10 +13,13 @@
 //        STG   [4 * group + UR + place], R
 //
 // Where the kernel leaves no predicates, three registers with all ones in the lanes of a group select by LOP3 instead.
+//
+// In whole sectors (trace/wire/record.h) each store fills one or two, as under `inst`: words lie where StoreShape says, and the record is as
+// long as the stores make it; columns, which fill four sectors each, stand behind them.
 #include <algorithm>
 #include <utility>
 
-#include "instrument/probes/probes.h"
+#include "instrument/probes/mem_layout.h"
 #include "instrument/sass/encode.h"
 
 namespace xtrace::instrument {
@@ -38,16 +41,20 @@ struct Word {
   enc::Ureg through{};
 };
 
-// Words of one store: word k stands in register k % registers of lane group k / registers, at 4 * k behind `place`.
-struct Piece {
-  unsigned registers = 1, groups = 1;
+// Words of one store: word k stands in register k % registers of lane group k / registers.
+struct Piece : StoreShape {
   std::vector<Word> words;
   InstIndex first = 0, last = 0;   // of what is not late; of all
   InstIndex store = 0, offset_at = 0;
   Holder data;
-  enc::Gpr offset{};               // RZ: no groups
+  enc::Gpr offset{};               // RZ: all lanes store to one place
   uint32_t place = 0;
-  uint32_t bytes() const { return 4 * registers * groups; }
+  bool makes_offset() const { return offset_by_groups() || offset_by_mask(); }
+  uint32_t place_of(size_t k) const { return place + static_cast<uint32_t>(k / registers * group_step() + k % registers * sizeof(uint32_t)); }
+  double cost() const {
+    const double extra = offset_by_groups() ? 0.75 : offset_by_mask() ? 0.5 : 0;
+    return 1.0 + registers + extra + (whole ? bytes() / 64.0 : 0);
+  }
 };
 
 // A uniform register that a piece has until its store.
@@ -60,7 +67,8 @@ struct Taken {
 class FullWords {
  public:
   FullWords(ProbeContext& c, uint32_t number, std::optional<Holder>& previous)
-      : c_(c), block_(c.blocks.blocks[number]), number_(number), previous_(previous), groups_(c.scratch.lane_groups()) {
+      : c_(c), block_(c.blocks.blocks[number]), number_(number), previous_(previous), groups_(c.scratch.lane_groups()),
+        sectors_(c.sector_word.has_value()) {
     uniform_ = uniform_on_the_way(c);
   }
 
@@ -68,11 +76,12 @@ class FullWords {
     record_ = &record;
     held_ = record.held();
     XT_TRY_STATUS(plan());
+    if (sectors_) place_columns();
     for (Piece& p : pieces_) write(p);
     for (const Piece& p : pieces_) {
       sass::RegSet registers;
       add_registers(p, registers);
-      record.busy.push_back({std::min(p.first, p.offset != enc::RZ ? p.offset_at : p.first), p.store, registers});
+      record.busy.push_back({std::min(p.first, p.makes_offset() ? p.offset_at : p.first), p.store, registers});
     }
     previous_ = pieces_.back().data;
     return {};
@@ -105,7 +114,7 @@ class FullWords {
 
   Status plan() {
     const std::vector<Word> words = all_words();
-    const uint32_t room = record_->columns.empty() ? record_->bytes : record_->columns.front().place;
+    const uint32_t room = sectors_ ? ~0u : record_->columns.empty() ? record_->bytes : record_->columns.front().place;
     uint32_t place = 0;
     for (size_t next = 0; pieces_.empty() || next < words.size();) {
       const bool head = pieces_.empty();
@@ -125,7 +134,7 @@ class FullWords {
             if (n == 0) break;
             continue;
           }
-          const double value = static_cast<double>(n + head) / (1.0 + registers + (p->groups > 1 ? 0.75 : 0));
+          const double value = static_cast<double>(n + head) / p->cost();
           if (value > best_value) {
             best_value = value;
             count = n;
@@ -143,6 +152,7 @@ class FullWords {
         count = head ? 0 : 1;
         best = arrange(some(count), head, 1);
         best->store = best->last;
+        if (sectors_) best->offset = *c_.sector_word;
         XT_TRY(best->data, c_.scratch.holder(best->first, best->store, {Shape::single}, previous_, held_ | recorded_registers(c_, *record_, best->store)));
         if (best->words[0].late) best->words[0].through = uniform_[0];
       }
@@ -152,6 +162,16 @@ class FullWords {
       pieces_.push_back(std::move(*best));
     }
     return {};
+  }
+
+  // Behind the words, which lie where they are planned to.
+  void place_columns() {
+    uint32_t at = static_cast<uint32_t>(align_up(pieces_.back().place + pieces_.back().bytes(), record_unit(c_.scope)));
+    for (MemRecord::Column& column : record_->columns) {
+      column.place = at;
+      at += wire::mem_line;
+    }
+    record_->bytes = at;
   }
 
   // Nothing where registers lack, or where fewer of them do.
@@ -167,6 +187,7 @@ class FullWords {
   Piece arrange(std::vector<Word> words, bool head, unsigned registers) const {
     Piece p;
     p.registers = registers;
+    p.whole = sectors_;
     const size_t n = words.size() + head;
     p.groups = n <= registers ? 1 : n <= 2 * registers ? 2 : LaneGroups::groups;
     p.last = words.empty() ? block_.first : words.back().at;
@@ -216,8 +237,8 @@ class FullWords {
                                             pieces_.empty() ? previous_ : std::optional(pieces_.back().data), taken);
     if (!data) return false;
     p.data = *data;
-    p.offset = enc::RZ;
-    if (p.groups > 1) {
+    p.offset = sectors_ && !p.makes_offset() ? *c_.sector_word : enc::RZ;
+    if (p.makes_offset()) {
       for (unsigned k = 0; k < p.registers; ++k) taken.set(data->reg[k]);
       bool found = false;
       for (InstIndex early : {6u, 3u, 0u}) {
@@ -250,7 +271,7 @@ class FullWords {
 
   static void add_registers(const Piece& p, sass::RegSet& to) {
     for (unsigned k = 0; k < p.registers; ++k) to.set(p.data.reg[k]);
-    if (p.offset != enc::RZ) to.set(p.offset.index);
+    if (p.makes_offset()) to.set(p.offset.index);
   }
 
   // --- the code
@@ -340,7 +361,7 @@ class FullWords {
     for (InstIndex at = p.first; at <= p.last || at <= p.store; ++at) {
       bool waited = false;
       const auto waits = [&] { return std::exchange(waited, true) ? uint8_t{0} : waits_of(at); };
-      if (p.offset != enc::RZ && p.offset_at == at) offset(p, data);
+      if (p.makes_offset() && p.offset_at == at) offset(p, data);
       for (size_t k = 0; k < p.words.size(); ++k) {
         const Word& w = p.words[k];
         if (w.late || w.at != at) continue;
@@ -365,12 +386,13 @@ class FullWords {
     put(c_.out.before[p.store], with_record_policy(enc::stg(address, p.data.r(0), size_of(p.registers))),
         {.stall = scoreboard_visible, .read_barrier = p.data.scoreboard});
     put_back(c_, p.store, p.data);
-    for (size_t k = 0; k < p.words.size(); ++k) place(p.words[k], p.place + static_cast<uint32_t>(4 * k));
+    for (size_t k = 0; k < p.words.size(); ++k) place(p.words[k], p.place_of(k));
   }
 
-  // The lane's group times the bytes of a group.
+  // The lane's group times the bytes of a group; in whole sectors where in one its words go.
   void offset(const Piece& p, std::vector<Issued>& data) {
     const auto make = [&](const sass::RawInst& w) { data.push_back(issue(p.offset_at, w, vector_to_memory)); };
+    if (p.offset_by_mask()) return make(sector_place(c_, p.offset, p.registers));
     const unsigned bytes = 4 * p.registers;
     if (groups_) return make(enc::p2r(p.offset, static_cast<uint8_t>((p.groups == 2 ? 1u : 3u) << groups_->bit0.index)));
     make(enc::lop3_imm(p.offset, c_.lane_masks->bit0, bytes, enc::RZ, lut_and));
@@ -379,7 +401,7 @@ class FullWords {
     make(enc::lop3_imm(p.offset, c_.lane_masks->bit1, 2 * bytes, p.offset, lut_and_or));
   }
   void shift_offset(const Piece& p, std::vector<Issued>& data) {
-    if (!groups_ || p.offset == enc::RZ) return;
+    if (!groups_ || !p.offset_by_groups()) return;
     const unsigned k = groups_->bit0.index, wanted = 2u + log2_of(p.registers);
     if (k == wanted) return;
     wait_for(data, p.store);
@@ -403,6 +425,7 @@ class FullWords {
   uint32_t number_;
   std::optional<Holder>& previous_;
   const std::optional<LaneGroups> groups_;
+  const bool sectors_;     // stores fill them
   std::vector<enc::Ureg> uniform_;
   bool at_once_ = false;   // each piece is stored as soon as its last word is there, before the next begins
   MemRecord* record_ = nullptr;

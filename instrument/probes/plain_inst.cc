@@ -50,9 +50,7 @@ struct Word {
   unsigned low = none, high = none;
 };
 
-struct Piece {
-  unsigned registers = 1;          // that its store writes from: 1, 2 or 4
-  unsigned groups = 1;             // words in each: 1, or by lane groups 2 or 4
+struct Piece : StoreShape {
   std::vector<Word> words;
   InstIndex first = 0, last = 0;   // instructions of its clocks
   InstIndex store = 0;             // latest place of its store
@@ -60,13 +58,6 @@ struct Piece {
   enc::Gpr odd, offset;            // RZ: not needed
   InstIndex offset_at = 0;         // where the lane offset is made
   uint32_t at = 0;                 // byte in the record
-  bool whole = false;              // it fills its sectors
-  uint32_t words_bytes() const { return 4 * registers * groups; }
-  uint32_t bytes() const { return whole ? std::max(wire::sector_bytes, words_bytes()) : words_bytes(); }
-  // From the words of a lane group to those of the next. Sixteen words fill two sectors by lane / 8 alone.
-  uint32_t group_step() const { return whole ? std::max(wire::sector_bytes / LaneGroups::groups, 4 * registers) : 4 * registers; }
-  bool offset_by_groups() const { return groups > 1 && (!whole || registers == 4); }
-  bool offset_by_mask() const { return whole && registers > 1 && !offset_by_groups(); }
   bool merges() const {
     return std::any_of(words.begin(), words.end(), [](const Word& w) { return w.high != none; });
   }

@@ -1,6 +1,7 @@
 // One file per probe in this folder: what it inserts where. instrument/probes.def is the table of them.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 
@@ -27,6 +28,7 @@ struct Scope {
   // Sparse sites: of every so many instructions one is looked at (inst, mem and point probes), of so many blocks one (block).
   Sites sites{};
   bool low_words_tell = false;   // `mem`: the high word of a global address
+  bool sectors = false;          // `mem`: records, and their columns, begin at whole sectors
   bool is_sparse() const { return sites.one_in > 1; }
   bool samples(InstIndex i) const { return i % sites.one_in == sites.part; }
   bool covers(InstIndex i) const { return places.empty() || places[i]; }
@@ -220,6 +222,19 @@ void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words
 // Stores one register to all eight words of the sector at the record address + offset; where its lane groups hold words of their own, each
 // to two of them, or of two groups to four.
 void store_sector(ProbeContext& c, Sequence& seq, const Holder& h, uint32_t offset);
+// How the words of one store lie in its registers and in the record: word k in register k % registers of lane group k / registers (mem), or
+// by groups first (inst).
+struct StoreShape {
+  unsigned registers = 1;          // 1, 2 or 4
+  unsigned groups = 1;             // words in each: 1, or by lane groups 2 or 4
+  bool whole = false;              // it fills its sectors
+  uint32_t words_bytes() const { return 4 * registers * groups; }
+  uint32_t bytes() const { return whole ? std::max(wire::sector_bytes, words_bytes()) : words_bytes(); }
+  // From the words of a lane group to those of the next. Sixteen words fill two sectors by lane / 8 alone.
+  uint32_t group_step() const { return whole ? std::max(wire::sector_bytes / LaneGroups::groups, 4 * registers) : 4 * registers; }
+  bool offset_by_groups() const { return groups > 1 && (!whole || registers == 4); }
+  bool offset_by_mask() const { return whole && registers > 1 && !offset_by_groups(); }
+};
 // For the stores of 2 or 4 registers: what of ProbeContext::sector_word says where in the sector a lane's words go.
 constexpr uint32_t sector_place_mask(unsigned registers) { return wire::sector_bytes - 4 * registers; }
 // place := sector_word & that mask. The store follows no earlier than a vector result takes to an address.

@@ -109,6 +109,9 @@ TEST_P(SplicedRandom, MemTraceIsTheWitness) {
   check.whole = false;
   for (const bool counted : {false, true}) check.trace(1, counted, false, false, counted);
   check.trace(2, true, true, true, true);
+  check.sectors = true;
+  check.trace(1, true, false, false, true);
+  check.trace(2, true, true, true, true);
 }
 
 // Every third kernel, and the mended ones.

@@ -30,11 +30,11 @@ Draw::Draw(uint32_t seed, uint32_t number) : random_(seed * 1'000'003ull + numbe
   // So few points that most kernels leave a register for each.
   const bool counts = instrument::probe_info(probe).points && probe != ProbeKind::range && probe != ProbeKind::sync;
   if (counts && below(3) == 0) plan_.sites = {8 + below(17), below(8), 2 + below(6)};
-  plan_.brief = !plan_.wraps && (probe == ProbeKind::block || probe == ProbeKind::inst) && below(2) == 0;
+  plan_.brief = !plan_.wraps && (probe == ProbeKind::block || probe == ProbeKind::inst || probe == ProbeKind::mem) && below(2) == 0;
   plan_.table = probe != ProbeKind::count && below(4) == 0;
   plan_.cta_part = number % plan_.one_in;
   if (probe == ProbeKind::inst && number % 3 != 0) plan_.clock_gap = number % 3 == 1 ? instrument::usual_clock_gap : 8;
-  plan_.sectors = plan_.brief && probe == ProbeKind::inst && number / 2 % 2 == 0;
+  plan_.sectors = plan_.brief && (probe == ProbeKind::inst || probe == ProbeKind::mem) && number / 2 % 2 == 0;
   plan_.without_polls = number % 2 == 0 && (probe == ProbeKind::block || probe == ProbeKind::inst || probe == ProbeKind::mem);
 }
 

@@ -156,10 +156,12 @@ class Matrix {
     Status done = run_plan(r, splicer, plan);
     const bool by_block = plan.probe == ProbeKind::block || plan.probe == ProbeKind::inst;
     uint32_t replays = 1;
-    if (done && plan.probe == ProbeKind::inst) {
-      Plan sectors = plan;
-      sectors.brief = sectors.sectors = true;
-      done = run_plan(r, splicer, sectors);
+    for (const bool sectors : {false, true}) {
+      if (!done || !(plan.probe == ProbeKind::mem || (plan.probe == ProbeKind::inst && sectors))) continue;
+      Plan brief = plan;
+      brief.brief = true;
+      brief.sectors = sectors;
+      done = run_plan(r, splicer, brief);
       ++replays;
     }
     const std::vector<bool> polling = splicer.polling();
@@ -174,6 +176,7 @@ class Matrix {
     // Loops that wait for others leave no records, in the short forms of the others.
     Plan without = plan;
     without.without_polls = without.brief = true;
+    without.sectors = plan.probe == ProbeKind::mem;
     if (without.probe == ProbeKind::inst) without.clock_gap = instrument::usual_clock_gap;
     return note(c, run_plan(r, splicer, without), replays + 1);
   }
@@ -212,7 +215,8 @@ class Matrix {
       if (rest_ && has_test(plan.probe, c.sample, part)) continue;
       plan.sites = {parts, part};
       plan.sites_are_counted = part != 0;
-      plan.brief = by_block && part % 2 == 1;
+      plan.brief = (by_block || plan.probe == ProbeKind::mem) && part % 2 == 1;
+      plan.sectors = plan.probe == ProbeKind::mem;
       std::vector<bool> recorded;
       Status s = run_plan(r, splicer.sparse(plan.sites), plan, &recorded);
       for (size_t b = 0; b < recorded.size(); ++b) had[b] += recorded[b];

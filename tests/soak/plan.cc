@@ -77,7 +77,10 @@ class Run {
     }
     // Of sparse sites the interpreter counts the first part; how much the others write is known from its log.
     const bool known = !r_.on_hardware() && p_.sites.part != 0 && p_.sites_are_counted && !p_.brief;
-    XT_TRY(const Counts counts, known ? Result<Counts>(as_logged()) : count());
+    XT_TRY(Counts counts, known ? Result<Counts>(as_logged()) : count());
+    if (p_.probe == ProbeKind::mem && p_.brief && (p_.without_polls || !r_.waits())) {
+      XT_TRY(counts, count_again(counts));
+    }
     if (p_.probe == ProbeKind::count) return count_alone(counts);
     const Status done = trace(counts);
     if (recorded != nullptr) *recorded = recorded_;
@@ -137,6 +140,31 @@ class Run {
     return counts;
   }
 
+  // `mem`, knowing which blocks are full: their records are shorter, in whole sectors as long as the splicer makes them.
+  Result<Counts> count_again(const Counts& first) {
+    std::vector<bool> full;
+    std::vector<uint64_t> executions;
+    for (uint32_t b = 0; b < first.blocks.size(); ++b) {
+      full.push_back(first.blocks[b].lanes == 32 * first.blocks[b].warps && !leaves_out(b));
+      executions.push_back(first.blocks[b].warps);
+    }
+    s_ = s_.counted(full, executions);
+    form_ = s_.mem_form();
+    if (p_.sectors && s_.can_fill_sectors(plan(p_.probe).samples())) {
+      instrument::RecordForm whole = form_;
+      whole.whole_sectors = true;
+      instrument::SlotPlan nowhere = instrument::plan_slots(std::vector<uint32_t>(r_.warps(), 0), 0, false, whole, equal_slots);
+      instrument::place(nowhere, 1ull << 40);
+      if (const auto trial = s_.splice(plan(p_.probe), nowhere.layout)) {
+        form_ = whole;
+        for (const wire::Block& b : trial->map.blocks) lengths_.push_back(b.record_bytes);
+      } else if (trial.error().kind != ErrorKind::unsupported) {
+        return tl::make_unexpected(trial.error());
+      }
+    }
+    return count();
+  }
+
   // Blocks must be what the interpreter saw of the sampled warps, wherever they run.
   Result<Counts> count() {
     const auto blocks = static_cast<uint32_t>(s_.blocks().size());
@@ -146,6 +174,7 @@ class Run {
     instrument::Plan p = plan(ProbeKind::count);
     p.select.sms.clear();
     if (points_probe_) p.counted = p_.probe;
+    p.counted_bytes = lengths_;
     const auto spliced = splice(p, counters.layout);
     Counts counts;
     Status done = spliced ? Status{} : tl::make_unexpected(spliced.error());
@@ -222,14 +251,14 @@ class Run {
     // Warps that wait write another number of records each time; without those of the loops in which they do, no more than come out of
     // them in other groups.
     const bool varies = r_.waits() || !counts.same_bytes;
-    instrument::RecordForm form;
+    instrument::RecordForm form = form_;
     uint32_t largest = points_probe_ ? wire::chunk_bytes : s_.largest_record(p_.probe);
-    form.lines = p_.probe == ProbeKind::mem;
+    for (const uint32_t bytes : lengths_) largest = std::max(largest, bytes);
     for (const wire::Point& p : points_) {
       largest = std::max(largest, p.record_bytes);
       for (const wire::Value& v : p.values) form.lines |= v.is_column();
     }
-    const bool wraps = (p_.wraps || (varies && !p_.without_polls)) && !form.lines;
+    const bool wraps = (p_.wraps || (varies && !p_.without_polls)) && !form.lines && p_.probe != ProbeKind::mem;
     instrument::Plan p = plan(p_.probe);
     p.clock_gap = p_.clock_gap;
     if (p_.probe == ProbeKind::pair) p.pair_sites = {OrigPc{p_.pair_pc}};
@@ -257,6 +286,9 @@ class Run {
     XT_TRY(buffer_, interp_test::place_records(backend_, slots));
     end_ = buffer_.value + slots.total_bytes;
     XT_TRY(const instrument::Spliced spliced, splice(p, slots.layout));
+    for (size_t b = 0; b < lengths_.size(); ++b)
+      if (spliced.map.blocks[b].record_bytes != lengths_[b])
+        return internal("block {}: a record of {} bytes, {} when it was made for the counting replay", b, spliced.map.blocks[b].record_bytes, lengths_[b]);
     if (Status done = r_.replay(spliced.cubin); !done) return tl::make_unexpected(std::move(done).error().in("in the traced replay"));
     Found found(r_.warps(), points_probe_ ? points_.size() : p_.probe == ProbeKind::pair ? 1 : s_.blocks().size());
     XT_TRY(const trace::DecodeSummary summary, decode(spliced, slots, wraps, varies ? std::vector<uint32_t>() : counts.bytes, found));
@@ -383,8 +415,10 @@ class Run {
   Recording& r_;
   const std::vector<bool> left_out_;   // by block; empty: none
   std::vector<bool> recorded_;         // block, inst: by block
-  const instrument::Splicer s_;
+  instrument::Splicer s_;
   const Plan& p_;
+  instrument::RecordForm form_{0, false, false, p_.probe == ProbeKind::mem};
+  std::vector<uint32_t> lengths_;      // mem in whole sectors: of its records, by block
   replay::Backend& backend_;
   const bool points_probe_;
   std::vector<wire::Point> points_;

@@ -16,8 +16,8 @@ struct Plan {
   bool sites_are_counted = false;      // another part of them was, on the interpreter
   uint32_t pair_pc = ~0u;
   bool some_places = false;
-  bool wraps = false, brief = false, table = false;   // how records lie: slots that wrap, the short forms, slots of different sizes
-  bool sectors = false;                // inst, brief: in whole sectors, where the kernel leaves a register for that
+  bool wraps = false, brief = false, table = false;   // how records lie: slots that wrap, the short forms (mem: those of full blocks), slots of different sizes
+  bool sectors = false;                // inst and mem, brief: in whole sectors, where the kernel leaves a register for that
   uint32_t clock_gap = 0;              // inst: instrument::Plan::clock_gap
   bool without_polls = false;          // block, inst, mem: loops that wait for others leave no records
   std::string text() const;

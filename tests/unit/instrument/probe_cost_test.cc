@@ -87,6 +87,27 @@ TEST(ProbeCost, WholeSectorsAreNotWrittenInPart) {
   }
 }
 
+// The same of `mem`: a head, and stores of one or two sectors.
+TEST(ProbeCost, WholeSectorsOfAddressesAreNotWrittenInPart) {
+  const Kernel kernel = fixture_kernel("saxpy");
+  LaunchShape shape = small_shape();
+  shape.low_words_tell = true;
+  const auto splicer = Splicer::create(kernel.cubin, kernel.name, shape);
+  ASSERT_TRUE(splicer && splicer->can_fill_sectors(false));
+  wire::SlotLayout layout = some_layout(shape, false, false);
+  layout.whole_sectors = true;
+  layout.lead_bytes = wire::sector_bytes;
+  const size_t blocks = splicer->blocks().size();
+  auto spliced = splicer->counted(std::vector<bool>(blocks, true), std::vector<uint64_t>(blocks, 1)).splice(plan_of(ProbeKind::mem), layout);
+  ASSERT_TRUE(spliced) << spliced.error().to_string();
+  const Case c{kernel, std::move(*spliced), {}};
+  const ProbeCost all = cost(c, std::vector<uint64_t>(blocks, 1), {1, 1});
+  uint64_t bytes = wire::sector_bytes;   // of the head
+  for (const wire::Block& b : c.spliced.map.blocks) bytes += b.record_bytes;
+  EXPECT_EQ(all.stored_bytes, bytes);
+  EXPECT_EQ(all.partial_stores, 0u);
+}
+
 // Records of full blocks: no column among them, though their stores have an offset for each lane as well.
 TEST(ProbeCost, WordsOfLaneGroupsAreNoColumns) {
   const Kernel kernel = fixture_kernel("saxpy");

@@ -30,6 +30,27 @@ TEST_P(MemTrace, AtSomePlaces) { trace(1, true, false, true); }
 TEST_P(MemTrace, KnowingFullBlocks) { trace(1, true, false, false, true); }
 TEST_P(MemTrace, KnowingFullBlocksOfSampledCtas) { trace(2, false, false, false, true); }
 TEST_P(MemTrace, KnowingFullBlocksAtSomePlaces) { trace(1, true, true, true, true); }
+// Where a kernel leaves no register for that, as without.
+TEST_P(MemTrace, InWholeSectors) {
+  Check check{recorded_launch(GetParam()), GetParam()};
+  check.sectors = true;
+  check.trace(1, true, false, false, true);
+  check.trace(2, false, false, false, true);
+  check.trace(1, true, true, true, true);
+  check.trace(1, false, false);
+}
+
+// Kernels with a register for that and with records of full blocks alone: no sector is written in part.
+TEST(MemInWholeSectors, FillsThem) {
+  for (const char* kernel : {"big_shared", "bulk_copy", "cluster_shared", "async_copy", "bank_conflicts", "wgmma_layouts"}) {
+    SCOPED_TRACE(kernel);
+    Check check{recorded_launch(kernel), kernel};
+    check.sectors = true;
+    check.whole = false;
+    check.trace(1, true, false, false, true);
+    EXPECT_NE(check.filled, 0u);
+  }
+}
 
 // What nvcc makes of the same sources for sm_80, where the interpreter executes it.
 TEST(MemOfOlderCode, IsTheWitness) {

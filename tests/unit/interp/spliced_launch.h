@@ -195,7 +195,7 @@ class SplicedLaunch : public testing::Test {
 
   // Of each sector of the slots that is written all is, where no record has a mask. Leaves the buffer zeroed.
   void fills_sectors(const instrument::Spliced& result, DevPtr buffer, const instrument::SlotPlan& slots) {
-    constexpr uint8_t pattern = 0xa5;
+    constexpr uint8_t pattern = Sectors::pattern;
     ASSERT_TRUE(backend->fill(buffer, slots.total_bytes, pattern));
     const uint64_t table = uint64_t{slots.entries.size()} * sizeof(wire::SlotEntry);
     if (table != 0) { ASSERT_TRUE(backend->write(DevPtr{slots.layout.table}, std::as_bytes(std::span(slots.entries)))); }
@@ -205,14 +205,7 @@ class SplicedLaunch : public testing::Test {
     const uint64_t at = slots.layout.slots - buffer.value, end = slots.total_bytes;
     const auto bytes = backend->read(buffer, end);
     ASSERT_TRUE(bytes);
-    uint64_t written = 0, in_part = 0;
-    for (uint64_t sector = at; sector + wire::sector_bytes <= end; sector += wire::sector_bytes) {
-      std::array<uint32_t, wire::sector_bytes / 4> words;
-      std::memcpy(words.data(), bytes->data() + sector, sizeof words);
-      const auto left = std::count(words.begin(), words.end(), 0x01010101u * pattern);
-      written += left != std::ssize(words);
-      in_part += left != 0 && left != std::ssize(words);
-    }
+    const auto [written, in_part] = Sectors::of(ByteView(*bytes).subspan(at));
     EXPECT_GE(written, result.map.layout.one_in == 1 ? warps : 1);
     // The head of each slot fills its own, whatever lanes the blocks have.
     uint64_t heads = 0;

@@ -81,11 +81,12 @@ class BlockWitness final : public replay::interp::WitnessSink {
       for (uint32_t b = 0; b < warp.size(); ++b) sums[b] += warp[b];
     return sums;
   }
-  std::vector<uint32_t> bytes(const instrument::Splicer& splicer) const {
+  // `lengths`: of records, by block.
+  std::vector<uint32_t> bytes(const std::vector<uint32_t>& lengths) const {
     std::vector<uint32_t> sums;
     for (const auto& warp : executions_) {
       uint32_t& sum = sums.emplace_back(0);
-      for (uint32_t b = 0; b < warp.size(); ++b) sum += warp[b] * splicer.record_bytes(ProbeKind::mem, b);
+      for (uint32_t b = 0; b < warp.size(); ++b) sum += warp[b] * lengths[b];
     }
     return sums;
   }
@@ -150,6 +151,8 @@ struct Check {
   std::string name;
   bool without_polls = false;   // of loops that wait for others
   bool whole = true;            // every access is covered; else those that the splicer names are left out
+  bool sectors = false;         // records in whole sectors, of kernels that leave a register for that: `filled` says which did
+  uint64_t filled = 0;          // sectors, of launches without a record of a block that is not full
 
   // `high`: leave out the high words of global addresses. `table`: a size for each slot. `some`: every second access only. `counted`:
   // knowing which blocks are full, and the parameters.
@@ -199,18 +202,47 @@ struct Check {
     if (counted_blocks) splicer = splicer->counted(blocks.full, blocks.executions());
 
     constexpr uint32_t seed = 7;
-    std::vector<uint32_t> bytes = blocks.bytes(*splicer);
+    instrument::Plan plan{ProbeKind::mem, {}, one_in, seed, {}, {}};
+    plan.unrecorded = unrecorded;
+    instrument::RecordForm form = splicer->mem_form();
+    form.whole_sectors = sectors && splicer->can_fill_sectors(plan.samples());
+    std::vector<uint32_t> lengths;
+    for (uint32_t b = 0; b < splicer->blocks().size(); ++b) lengths.push_back(splicer->record_bytes(ProbeKind::mem, b));
+    if (form.whole_sectors) {
+      instrument::SlotPlan nowhere = instrument::plan_slots(std::vector<uint32_t>(warps, 0), 0, false, form, uint64_t{1} << 30);
+      instrument::place(nowhere, uint64_t{1} << 40);
+      const auto trial = splicer->splice(plan, nowhere.layout);
+      ASSERT_TRUE(trial) << trial.error().to_string();
+      for (uint32_t b = 0; b < lengths.size(); ++b) lengths[b] = trial->map.blocks[b].record_bytes;
+    }
+    std::vector<uint32_t> bytes = blocks.bytes(lengths);
     for (uint32_t w = 0; w < warps; ++w)
       if (!wire::cta_is_sampled(w / splicer->warps_per_cta(), one_in, seed)) bytes[w] = 0;
-    instrument::SlotPlan slots = instrument::plan_slots(bytes, splicer->largest_record(ProbeKind::mem), false, splicer->mem_form(),
+    instrument::SlotPlan slots = instrument::plan_slots(bytes, splicer->largest_record(ProbeKind::mem), false, form,
                                                         table ? 0 : uint64_t{1} << 30);
     ASSERT_EQ(slots.layout.table != 0, table);
     const auto buffer = place_records(*backend, slots);
     ASSERT_TRUE(buffer);
-    instrument::Plan plan{ProbeKind::mem, {}, one_in, seed, {}, {}};
-    plan.unrecorded = unrecorded;
     auto spliced = splicer->splice(plan, slots.layout);
     ASSERT_TRUE(spliced) << spliced.error().to_string();
+    for (uint32_t b = 0; b < lengths.size(); ++b) EXPECT_EQ(spliced->map.blocks[b].record_bytes, lengths[b]) << "block " << b;
+    if (form.whole_sectors) {
+      const auto pattern_run = [&] {
+        ASSERT_TRUE(backend->fill(DevPtr{slots.layout.slots}, buffer->value + slots.total_bytes - slots.layout.slots, Sectors::pattern));
+        ASSERT_NO_FATAL_FAILURE(run(spliced->cubin, nullptr));
+        const auto bytes_there = backend->read(DevPtr{slots.layout.slots}, buffer->value + slots.total_bytes - slots.layout.slots);
+        ASSERT_TRUE(bytes_there);
+        const Sectors seen = Sectors::of(*bytes_there);
+        bool all_full = true;
+        for (const wire::Block& b : spliced->map.blocks) all_full &= b.full || b.record_bytes == 0;
+        if (all_full) {
+          EXPECT_EQ(seen.in_part, 0u) << "of " << seen.written << " sectors";
+          filled += seen.written;
+        }
+        ASSERT_TRUE(backend->fill(DevPtr{slots.layout.slots}, buffer->value + slots.total_bytes - slots.layout.slots, 0));
+      };
+      ASSERT_NO_FATAL_FAILURE(pattern_run());
+    }
     ASSERT_NO_FATAL_FAILURE(run(spliced->cubin, nullptr));
     if (high) spliced->map.layout.memory_highs = highs;
 

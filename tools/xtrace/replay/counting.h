@@ -26,7 +26,7 @@ struct Drawn {
   uint32_t one_in = 1, seed = 0;
   wire::Selection select{};
   uint32_t clock_gap = instrument::usual_clock_gap;   // inst: Plan::clock_gap
-  std::optional<bool> whole_sectors{};                // inst: of its records; else as sectors.h says
+  std::optional<bool> whole_sectors{};                // inst, mem: of their records; else as sectors.h says
   bool rotates = false;                               // all one_in classes of CTAs, a replay each: none is left out
   bool has(uint32_t warp, uint32_t warps_per_cta) const { return layout(warps_per_cta).is_sampled(warp); }
   wire::SlotLayout layout(uint32_t warps_per_cta) const {

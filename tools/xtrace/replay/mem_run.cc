@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "tools/xtrace/replay/sectors.h"
 #include "trace/trace_file.h"
 
 namespace xtrace::cli {
@@ -50,8 +51,54 @@ bool low_words_may_tell(const bundle::LaunchRecord& launch) {
   return memory.empty() || wire::HighWords::of(memory).known();
 }
 
+namespace {
+
+std::vector<uint32_t> lengths_of(const wire::AddressMap& map) {
+  std::vector<uint32_t> bytes;
+  for (const wire::Block& b : map.blocks) bytes.push_back(b.record_bytes);
+  return bytes;
+}
+
+// Bytes of each warp's records, where a block's take `by_block`; nothing where two counts of them differ.
+Result<std::optional<std::vector<uint32_t>>> count_by_length(LaunchContext& c, const Drawn& drawn, const Counts& counts,
+                                                             const std::vector<uint32_t>& by_block) {
+  XT_TRY(const Counts again, count_launch(c, drawn, instrument::ProbeKind::mem, counts.left_out, by_block));
+  uint64_t by_blocks = 0, by_warps = 0;
+  for (uint32_t b = 0; b < by_block.size(); ++b)
+    if (!counts.left_out.has(b)) by_blocks += counts.blocks[b].warps * by_block[b];
+  for (const uint32_t n : again.mem_bytes) by_warps += n;
+  if (!again.stable || by_blocks != by_warps) return std::nullopt;
+  return again.mem_bytes;
+}
+
+// Buffer and code of a MemRun; in whole sectors a full block's record is as long as the splicer makes it, so it is made once before it is
+// counted. `bytes`: of each warp's records. False: they were counted twice and differ.
+Result<bool> make_records(LaunchContext& c, const Drawn& drawn, const Counts& counts, const instrument::Plan& plan, instrument::RecordForm form,
+                          MemRun& run, std::vector<uint32_t>& bytes) {
+  constexpr int most_trials = 3;
+  bytes = counts.mem_bytes;
+  std::vector<uint32_t> lengths;
+  if (form.whole_sectors) {
+    XT_TRY(const instrument::Spliced trial, trial_splice(c, plan, form));
+    lengths = lengths_of(trial.map);
+  }
+  for (int trial = 0; trial < most_trials; ++trial) {
+    if (form.whole_sectors) {
+      XT_TRY(auto counted, count_by_length(c, drawn, counts, lengths));
+      if (!counted) return false;
+      bytes = std::move(*counted);
+    }
+    run.buffer.reset();
+    XT_TRY(run.buffer, TraceBuffer::create(c.backend, with_heads(c, drawn, bytes), c.splicer.largest_record(instrument::ProbeKind::mem), false, form));
+    XT_TRY(run.spliced, c.splicer.splice(plan, run.buffer->layout()));
+    if (!form.whole_sectors || lengths_of(run.spliced.map) == lengths) return true;
+    lengths = lengths_of(run.spliced.map);   // another prologue leaves other registers
+  }
+  return internal("records of kernel {} are as long each time as where slots lie", c.launch.record.kernel);
+}
+
 // Nothing where the records lack high words that the low ones do not tell.
-static Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, const Drawn& drawn, const Counts& with_all,
+Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, const Drawn& drawn, const Counts& with_all,
                                                         bool compare, const replay::Resources& clean) {
   const auto varies = [] {
     return with_hint(unsupported("two counting replays took different paths: the size of its address records is not known"),
@@ -87,13 +134,15 @@ static Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, cons
   auto run = std::make_unique<MemRun>();
   instrument::RecordForm form = c.splicer.mem_form();
   if (polls) form.spare_bytes = spare_bytes;
-  XT_TRY(run->buffer, TraceBuffer::create(c.backend, with_heads(c, drawn, counts.mem_bytes), c.splicer.largest_record(instrument::ProbeKind::mem), false, form));
   instrument::Plan plan{instrument::ProbeKind::mem, {}, drawn.one_in, drawn.seed, {}, {}, instrument::ProbeKind::mem, drawn.select,
                         instrument::Around::instruction, polls ? polling : std::vector<bool>()};
   plan.cta_part = cta_parts_of(c, drawn).front();
   plan.rotates = run->rotated = drawn.rotates;
-  XT_TRY(instrument::Spliced spliced, c.splicer.splice(plan, run->buffer->layout()));
-  XT_TRY(run->parts, load_cta_parts(c, drawn, std::move(spliced)));
+  XT_TRY(form.whole_sectors, in_whole_sectors(c, drawn, plan, form, counts));
+  std::vector<uint32_t> bytes;
+  XT_TRY(const bool alike, make_records(c, drawn, counts, plan, form, *run, bytes));
+  if (!alike) return varies();
+  XT_TRY(run->parts, load_cta_parts(c, drawn, std::move(run->spliced)));
   run->module = run->parts.front().module;
   std::vector<std::vector<trace::MemoryRange>> memory;   // of each part: a module's variables lie where the loader puts them
   for (CtaPart& part : run->parts) {
@@ -113,7 +162,7 @@ static Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, cons
   diff::SemanticEvidence& e = run->semantics;
   trace::MemAnalysis analysis(run->spliced.map, {});
   std::vector<uint64_t> counted;
-  if (counts.is_exact()) counted.assign(counts.mem_bytes.begin(), counts.mem_bytes.end());
+  if (counts.is_exact()) counted.assign(bytes.begin(), bytes.end());
   trace::DecodeSummary summary;
   for (CtaPart& part : run->parts) {
     XT_TRY_STATUS(run->buffer->clear());
@@ -150,8 +199,11 @@ static Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, cons
   e.invariants_text = analysis.impossible() == 0 ? fmt::format("{} addresses aligned, in memory of the launch", analysis.checked())
                                                  : analysis.first_impossible();
   run->space = space_of(c, run->spliced.report, clean, resources, summary.bytes_written);
+  run->space.whole_sectors = form.whole_sectors;
   return run;
 }
+
+}  // namespace
 
 Result<std::unique_ptr<MemRun>> run_addresses(LaunchContext& c, const Drawn& drawn, const Counts& counts, bool compare,
                                               const replay::Resources& clean) {

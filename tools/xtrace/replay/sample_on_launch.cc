@@ -46,8 +46,8 @@ Status makes_sense(ProbeKind probe, const Sample& sample) {
   if (sample.clocks && probe != ProbeKind::inst)
     return with_hint(unsupported("{} has no clock at every instruction, so there are none to leave out or to ask for", instrument::probe_info(probe).name),
                      "clocks:all and clocks:N are for inst");
-  if (sample.whole_sectors && probe != ProbeKind::inst)
-    return with_hint(unsupported("records of {} are never written in whole sectors", instrument::probe_info(probe).name), "sectors:whole and sectors:part are for inst");
+  if (sample.whole_sectors && probe != ProbeKind::inst && probe != ProbeKind::mem)
+    return with_hint(unsupported("records of {} are never written in whole sectors", instrument::probe_info(probe).name), "sectors:whole and sectors:part are for inst and mem");
   if (sample.rotates_ctas && probe == ProbeKind::pair)
     return with_hint(unsupported("pair rotates over its sites, in one class of CTAs: it has no part for each class"), "leave out --rotate");
   if (sample.rotates_ctas && !sample.select.sms.empty())

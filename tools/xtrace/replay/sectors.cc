@@ -12,6 +12,8 @@ namespace {
 // Why they can not; nothing where they can.
 Status possible(const LaunchContext& c, const instrument::Plan& plan, const Counts& counts) {
   if (!counts.stable) return unsupported("the launch takes another path in each replay, and such records are whole chunks");
+  if (plan.probe == instrument::ProbeKind::mem && !counts.is_exact())
+    return unsupported("lanes come out of a loop that waits in other groups each time, so that the length of each warp's records is not known beforehand");
   if (!c.splicer.can_fill_sectors(plan.samples()))
     return unsupported("a sector is filled by all 32 lanes of a warp, and by a register above the kernel's own: the CTA's last warp has fewer lanes, "
                        "or there is no such register at the same occupancy");
@@ -19,6 +21,12 @@ Status possible(const LaunchContext& c, const instrument::Plan& plan, const Coun
 }
 
 }  // namespace
+
+Result<instrument::Spliced> trial_splice(const LaunchContext& c, const instrument::Plan& plan, instrument::RecordForm form) {
+  instrument::SlotPlan nowhere = instrument::plan_slots(std::vector<uint32_t>(c.warps, 0), 0, false, form, ~0ull);
+  instrument::place(nowhere, 1ull << 40);
+  return c.splicer.splice(plan, nowhere.layout);
+}
 
 Result<bool> in_whole_sectors(const LaunchContext& c, const Drawn& drawn, const instrument::Plan& plan, instrument::RecordForm form,
                               const Counts& counts) {
@@ -30,16 +38,23 @@ Result<bool> in_whole_sectors(const LaunchContext& c, const Drawn& drawn, const 
   Footprint footprint{0, 0, c.backend.info().l2_bytes};
   if (!can || footprint.l2_bytes == 0) return false;
   form.whole_sectors = true;
-  instrument::SlotPlan nowhere = instrument::plan_slots(std::vector<uint32_t>(c.warps, 0), 0, false, form, ~0ull);
-  instrument::place(nowhere, 1ull << 40);
-  const auto trial = c.splicer.splice(plan, nowhere.layout);
+  const auto trial = trial_splice(c, plan, form);
   if (!trial) {
     if (trial.error().kind != ErrorKind::unsupported) return tl::make_unexpected(trial.error());
     return false;   // for want of that register
   }
+  // `mem` takes what registers it needs; that one is not worth a CTA, nor one of the kernel's.
+  if (trial->report.costs_occupancy || trial->report.spills != 0) return false;
   for (uint32_t w = 0; w < c.warps; ++w)
-    if (drawn.has(w, c.warps_per_cta)) footprint.record_bytes += nowhere.layout.lead_bytes;
-  for (size_t b = 0; b < trial->map.blocks.size(); ++b) footprint.record_bytes += counts.blocks[b].warps * trial->map.blocks[b].record_bytes;
+    if (drawn.has(w, c.warps_per_cta)) footprint.record_bytes += trial->map.layout.lead_bytes;
+  uint64_t full_bytes = footprint.record_bytes;
+  for (size_t b = 0; b < trial->map.blocks.size(); ++b) {
+    const uint64_t bytes = counts.left_out.has(b) ? 0 : counts.blocks[b].warps * trial->map.blocks[b].record_bytes;
+    footprint.record_bytes += bytes;
+    full_bytes += trial->map.blocks[b].full ? bytes : 0;
+  }
+  // Where lanes are missing nothing fills a sector, and those of `mem` are longer than chunks.
+  if (plan.probe == instrument::ProbeKind::mem && full_bytes < footprint.record_bytes / 2) return false;
   for (const bundle::Region& r : c.launch.record.regions) footprint.memory_bytes += r.size;
   return whole_sectors_pay(footprint);
 }

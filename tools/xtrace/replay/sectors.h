@@ -1,4 +1,4 @@
-// Whether records of `inst` fill sectors (trace/wire/record.h): they take twice the bytes and more, and memory takes them as they are.
+// Whether records of `inst` and `mem` fill sectors (trace/wire/record.h): they take up to twice the bytes and more, and memory takes them as they are.
 #pragma once
 
 #include "tools/xtrace/replay/counting.h"
@@ -14,6 +14,9 @@ struct Footprint {
 // The rule. What does not fit into the L2 leaves it, and a sector that was written in part is read first; records that are few against the L2
 // gain nothing [measured H200, docs/performance.md "Records in whole sectors"], as they stay there until their neighbours have filled them [guess].
 bool whole_sectors_pay(const Footprint& footprint);
+
+// What the splicer makes of the plan with slots at an address like any other: how long records are.
+Result<instrument::Spliced> trial_splice(const LaunchContext& c, const instrument::Plan& plan, instrument::RecordForm form);
 
 // As the rule says, or as was asked for (Drawn::whole_sectors), which is refused where it can not be.
 Result<bool> in_whole_sectors(const LaunchContext& c, const Drawn& drawn, const instrument::Plan& plan, instrument::RecordForm form,
