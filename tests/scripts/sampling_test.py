@@ -124,6 +124,16 @@ def main():
         expect(f"{kernel}: whole sectors say the same", part["records"] == whole["records"] > 0 and
                all(c["aspects"]["semantics"] == "trusted" for c in (part, whole)), whole)
         expect(f"{kernel}: whole sectors of block are refused", "never written in whole sectors" in (found["block", "sectors:whole"]["refused"] or ""), found)
+    # Of addresses the same rows; rotated CTAs and parts of the sites as well; in loops that wait where each warp's bytes are known.
+    for bundle, kernel, more in (("kernels13-small.xtr", "transpose_tiled", ["--sample=cta:1/4,sectors:whole"]), ("kernels13-small.xtr", "switch_table", []),
+                                 ("hard_cases-small.xtr", "spin_lock", []), ("hard_cases-small.xtr", "cluster_shared", ["--sample=site:1/4,sectors:whole"])):
+        found = replay(xtrace, bundle, kernel, "--probes=mem", "--sample=sectors:part", "--sample=sectors:whole", *more, *(["--rotate"] if more else []))
+        part = found["mem", "sectors:part"]
+        expect(f"{kernel}: mem in part", part["space"]["whole_sectors"] is False and part["table"], part["space"])
+        for sample, c in ((s, c) for (_, s), c in found.items() if s != "sectors:part"):
+            expect(f"{kernel}: mem {sample} says the same in whole sectors", c["space"]["whole_sectors"] and c["table"] == part["table"] and
+                   (c["records"] == part["records"] or "site" in sample) and c["aspects"]["semantics"] == "trusted" and c["losses"] == [] and
+                   c["space"]["trace_bytes"] % 32 == 0, (c["space"], c["reasons"], c["records"], part["records"]))
     found = replay(xtrace, "kernels13-small.xtr", "sgemm", "--probes=inst", "--sample=sectors:whole")
     expect("sgemm: leaves no register for whole sectors", "no such register" in (found["inst", "sectors:whole"]["refused"] or ""), found)
 

@@ -181,7 +181,7 @@ struct SlotLayout {
   bool headless = false;       // plain slots without a SlotHead: nobody asks where and when the warp started
   bool short_pairs = false;    // pair records of two words (filled by the splicer)
   bool entry_in_head = false;  // short block records: block 0 has none (filled by the splicer)
-  bool whole_sectors = false;  // `inst` in plain slots: see record.h
+  bool whole_sectors = false;  // `inst` and `mem` in plain slots: see record.h
   uint32_t warps = 0, warps_per_cta = 0;
   uint32_t last_lanes = 32;          // threads of the last warp of each CTA (filled by the splicer)
   uint32_t one_in = 1, seed = 0;     // cta sampling

@@ -73,17 +73,18 @@
 //                        from one to the next. The head is word0; under SlotLayout::index_bits = n > 0 it is block + 1 or
 //                        clock << n | block + 1. Words that hold nothing are unspecified
 //
-// In whole sectors (SlotLayout::whole_sectors, `inst` in plain slots): slots, and records, begin at multiples of 32 bytes, and one store fills
+// In whole sectors (SlotLayout::whole_sectors, `inst` and `mem` in plain slots): slots, and records, begin at multiples of 32 bytes, and one store fills
 // the sectors that it writes to, by words that it writes several times: one word eight times, two that are stored together four times, four
 // twice, and four of lane groups twice each, side by side. ClockPlace::byte says where the first of each clock is. The head of a slot is
-// written four times. Records of blocks that are not full leave the rest of their sectors unwritten, as lanes may be missing.
+// written four times. Records of blocks that are not full leave the rest of their sectors unwritten, as lanes may be missing. Under `mem`
+// columns begin with a sector as well.
 #pragma once
 
 #include <cstdint>
 
 namespace xtrace::wire {
 
-constexpr uint32_t version = 7;
+constexpr uint32_t version = 8;
 constexpr uint32_t chunk_bytes = 16;
 constexpr uint32_t sector_bytes = 32;   // what memory is read and written by [vendor's manuals]
 

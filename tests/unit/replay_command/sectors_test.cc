@@ -16,6 +16,12 @@ TEST(Sectors, FillWhereLaunchAndTraceLeaveTheL2) {
   EXPECT_FALSE(whole_sectors_pay({64 * mib, 5 * mib / 2, l2}));   // gelu, one CTA in sixteen
   EXPECT_FALSE(whole_sectors_pay({64 * mib, l2 / 8, l2}));
 }
+TEST(Sectors, FillHalfOfTheL2WhereTheyTakeLittleMore) {
+  EXPECT_TRUE(whole_sectors_pay({1 * mib, 44 * mib, l2, 43 * mib}));     // switch_table under mem
+  EXPECT_FALSE(whole_sectors_pay({1 * mib, 44 * mib, l2, 30 * mib}));
+  EXPECT_FALSE(whole_sectors_pay({1 * mib, 29 * mib, l2, 28 * mib}));
+  EXPECT_FALSE(whole_sectors_pay({32 * mib, 6 * mib, l2, 6 * mib}));     // transpose_tiled: too few
+}
 
 }  // namespace
 }  // namespace xtrace::cli

@@ -1,10 +1,13 @@
 #include "tools/xtrace/replay/sectors.h"
 
+#include <numeric>
+
 namespace xtrace::cli {
 
 bool whole_sectors_pay(const Footprint& f) {
   constexpr uint64_t few = 8;   // of the L2 one part in so many [measured H200: 24 MiB gained, 2.8 MiB did not; between them a guess]
-  return f.memory_bytes + f.record_bytes > f.l2_bytes && f.record_bytes > f.l2_bytes / few;
+  const bool little_more = f.part_bytes != 0 && f.record_bytes - f.part_bytes < f.part_bytes / 8;   // [measured H200: 2.7 %; above a guess]
+  return f.memory_bytes + f.record_bytes > (little_more ? f.l2_bytes / 2 : f.l2_bytes) && f.record_bytes > f.l2_bytes / few;
 }
 
 namespace {
@@ -35,7 +38,7 @@ Result<bool> in_whole_sectors(const LaunchContext& c, const Drawn& drawn, const 
     if (*drawn.whole_sectors && !can) return with_hint(tl::make_unexpected(can.error()), "records of any kernel can be written without sectors:whole");
     return *drawn.whole_sectors;
   }
-  Footprint footprint{0, 0, c.backend.info().l2_bytes};
+  Footprint footprint{0, 0, c.backend.info().l2_bytes, 0};
   if (!can || footprint.l2_bytes == 0) return false;
   form.whole_sectors = true;
   const auto trial = trial_splice(c, plan, form);
@@ -54,7 +57,10 @@ Result<bool> in_whole_sectors(const LaunchContext& c, const Drawn& drawn, const 
     full_bytes += trial->map.blocks[b].full ? bytes : 0;
   }
   // Where lanes are missing nothing fills a sector, and those of `mem` are longer than chunks.
-  if (plan.probe == instrument::ProbeKind::mem && full_bytes < footprint.record_bytes / 2) return false;
+  if (plan.probe == instrument::ProbeKind::mem) {
+    if (full_bytes < footprint.record_bytes / 2) return false;
+    footprint.part_bytes = std::accumulate(counts.mem_bytes.begin(), counts.mem_bytes.end(), uint64_t{0});
+  }
   for (const bundle::Region& r : c.launch.record.regions) footprint.memory_bytes += r.size;
   return whole_sectors_pay(footprint);
 }
