@@ -121,7 +121,7 @@ TEST_P(FewUniform, NoSlotWraps) {
   const auto report = replay_of_few(launch_of(GetParam()), ProbeKind::block, {}, [](Saboteur& s) {
     auto reads = std::make_shared<uint64_t>(0);
     s.on_counters = [=](Bytes& bytes) {
-      const size_t last = bytes.size() - sizeof(wire::BlockCount);
+      const size_t last = last_counter(bytes);
       auto c = *read_at<wire::BlockCount>(bytes, last, "counter");
       c.warps += ++*reads;
       write_at(std::span(bytes), last, c);

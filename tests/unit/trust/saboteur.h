@@ -7,6 +7,13 @@
 
 namespace xtrace::cli {
 
+// Where the last block's counter lies of those that were executed; zeros fill up its line.
+inline size_t last_counter(const Bytes& counters) {
+  size_t at = counters.size() - sizeof(wire::BlockCount);
+  while (at > 0 && read_at<wire::BlockCount>(counters, at, "counter")->warps == 0) at -= sizeof(wire::BlockCount);
+  return at;
+}
+
 class Saboteur final : public replay::Backend {
  public:
   Saboteur(std::unique_ptr<replay::Backend> inner, ByteView clean_code) : inner_(std::move(inner)), clean_(clean_code) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "instrument/slot_plan.h"
 #include "replay/interp/interp_backend.h"
 #include "tests/unit/interp/recordings.h"
 #include "tests/unit/trust/saboteur.h"
@@ -39,7 +40,7 @@ std::string numbers_of(const diff::Judgement& j, ReasonId id) {
 void vary(Saboteur& s, uint32_t block, uint32_t blocks, uint32_t lanes) {
   auto reads = std::make_shared<uint32_t>(0);
   s.on_counters = [=](Bytes& bytes) {
-    const size_t at = bytes.size() - (blocks - block) * sizeof(wire::BlockCount);
+    const size_t at = bytes.size() - instrument::plan_counters(1, blocks).layout.copy_bytes + block * sizeof(wire::BlockCount);   // of the last copy
     auto c = *read_at<wire::BlockCount>(bytes, at, "counter");
     c.warps += ++*reads;
     c.lanes += *reads * lanes;
@@ -128,7 +129,7 @@ TEST(Waiting, PairsOfALaunchWhosePathChangesAreNotRefuted) {
       auto counted = std::make_shared<uint64_t>(0), broken = std::make_shared<uint64_t>(0);
       s.on_counters = [=](Bytes& bytes) {
         if (++*counted <= 4 || !changes) return;   // behind those of the launch, and of pair
-        const size_t last = bytes.size() - sizeof(wire::BlockCount);
+        const size_t last = last_counter(bytes);
         auto c = *read_at<wire::BlockCount>(bytes, last, "counter");
         c.warps += *counted;
         write_at(std::span(bytes), last, c);
