@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
+
+#include "instrument/outstanding.h"
 
 namespace xtrace::instrument {
 namespace {
@@ -12,20 +13,14 @@ using sass::RegSet;
 constexpr unsigned scoreboards = 6;
 using Cost = std::array<uint32_t, scoreboards>;   // cycles, about
 
-constexpr uint32_t memory_wait = 400, other_wait = 40;   // for what the kernel has outstanding [guess]
 constexpr uint32_t read_cycles = 20;                     // until a store has read its registers [guess]
 constexpr unsigned farthest = 96;                        // instructions looked at behind a store, on each path
 constexpr unsigned most_paths = 8;
 
-bool loads_memory(const sass::Effects& fx) {
-  return (fx.kind == sass::MemKind::load || fx.kind == sass::MemKind::atomic) && fx.space != sass::MemSpace::constant;
-}
-
 class BarrierChooser {
  public:
   BarrierChooser(const Code& code, uint8_t usable, Insertions& insertions)
-      : code_(code), usable_(usable), out_(insertions), in_(code.insts.size()) {
-    find_outstanding();
+      : code_(code), usable_(usable), out_(insertions), outstanding_(code) {
     for (const auto* sequences : {&out_.before, &out_.after})
       for (const Sequence& seq : *sequences) {
         auto& defs = defs_[sequences == &out_.after].emplace_back();
@@ -40,38 +35,11 @@ class BarrierChooser {
   }
 
  private:
-  struct Outstanding {
-    uint8_t memory = 0, other = 0;   // by scoreboard, of the original code
-    bool operator==(const Outstanding&) const = default;
-  };
   struct Walk {
     RegSet registers;
     Cost cost{};
     unsigned paths = 1;
   };
-
-  void find_outstanding() {
-    std::deque<InstIndex> work;
-    for (InstIndex i = 0; i < code_.insts.size(); ++i)
-      if (code_.reachable[i]) work.push_back(i);
-    while (!work.empty()) {
-      const InstIndex i = work.front();
-      work.pop_front();
-      const sass::Control c = sass::get_control(code_.insts[i].raw);
-      Outstanding o = in_[i];
-      o.memory &= static_cast<uint8_t>(~c.wait_mask);
-      o.other &= static_cast<uint8_t>(~c.wait_mask);
-      if (c.write_barrier < scoreboards)
-        (loads_memory(code_.insts[i].fx) ? o.memory : o.other) |= static_cast<uint8_t>(1u << c.write_barrier);
-      if (c.read_barrier < scoreboards) o.other |= static_cast<uint8_t>(1u << c.read_barrier);
-      for (InstIndex s : code_.successors(i)) {
-        const Outstanding merged{static_cast<uint8_t>(in_[s].memory | o.memory), static_cast<uint8_t>(in_[s].other | o.other)};
-        if (merged == in_[s]) continue;
-        in_[s] = merged;
-        work.push_back(s);
-      }
-    }
-  }
 
   void choose(InstIndex i, Sequence& seq, size_t k) {
     const sass::Effects fx = sass::effects(*code_.arch, seq[k], 0);
@@ -97,8 +65,7 @@ class BarrierChooser {
         w.cost[sb] = std::max(w.cost[sb], early);   // the kernel waits here anyway
         open &= static_cast<uint8_t>(~(1u << sb));
       } else if (writes) {
-        const uint32_t outstanding = in_[i].memory >> sb & 1 ? memory_wait : in_[i].other >> sb & 1 ? other_wait : 0;
-        w.cost[sb] = std::max(w.cost[sb], early + outstanding);
+        w.cost[sb] = std::max(w.cost[sb], early + outstanding_.wait_cycles(i, sb));
       }
     }
     return writes || open == 0;
@@ -135,7 +102,7 @@ class BarrierChooser {
   const Code& code_;
   uint8_t usable_;
   Insertions& out_;
-  std::vector<Outstanding> in_;
+  const Outstanding outstanding_;
   std::array<std::vector<std::vector<RegSet>>, 2> defs_;   // of what stands before and after each instruction, word by word
 };
 

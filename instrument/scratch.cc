@@ -174,14 +174,6 @@ std::optional<std::array<uint8_t, 4>> fit(const sass::RegSet& free, Holder::Shap
   return std::nullopt;
 }
 
-uint32_t registers_of(Holder::Shape shape) {
-  switch (shape) {
-    case Holder::Shape::pair: return 2;
-    case Holder::Shape::single: return 1;
-    default: return 4;
-  }
-}
-
 sass::RegSet busy_with(const std::optional<Holder>& previous) {
   sass::RegSet busy;
   if (previous)
@@ -220,6 +212,10 @@ std::optional<Holder> Scratch::borrow(InstIndex from, InstIndex to, Holder::Shap
   if (!reg) return std::nullopt;
   const bool other = previous && previous->scoreboard == scoreboard_[0] && previous->reg != *reg;
   return Holder{shape, *reg, scoreboard_[other]};
+}
+
+sass::RegSet Scratch::writable(InstIndex i) const {
+  return liveness_->writable_before(i, own_count_ > reserved_registers ? own_count_ - reserved_registers : 0);
 }
 
 std::optional<Holder> Scratch::try_holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,

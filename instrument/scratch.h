@@ -68,6 +68,14 @@ struct Holder {
   bool operator==(const Holder&) const = default;
 };
 
+constexpr uint32_t registers_of(Holder::Shape shape) {
+  switch (shape) {
+    case Holder::Shape::pair: return 2;
+    case Holder::Shape::single: return 1;
+    default: return 4;
+  }
+}
+
 class Scratch {
  public:
   // Refuses (unsupported) when no uniform registers or no scoreboard are left. The prologue may not touch registers in `unsettled`.
@@ -89,6 +97,8 @@ class Scratch {
   // Never one in `taken`.
   std::optional<Holder> try_holder(InstIndex from, InstIndex to, std::initializer_list<Holder::Shape> shapes,
                                    const std::optional<Holder>& previous, const sass::RegSet& taken = {});
+  // Registers of the kernel that may hold a value immediately before i.
+  sass::RegSet writable(InstIndex i) const;
   // One at one point that is free once a scoreboard has been waited for which the kernel waits for later: in place of occupancy.
   std::optional<Holder> after_wait(InstIndex at, Holder::Shape shape, const std::optional<Holder>& previous) const;
   // As try_holder; when there is none, of shapes[0] at the price of occupancy.

@@ -313,7 +313,25 @@ class Addresses {
     if (!claimed)
       return fail(store, i, fmt::format("{} goes to byte {} of the record, which nobody claims", name(kind, index), place));
     check_place(block, i, store, place);
-    if (kind == Kind::column) v_.address_store[store] = true;
+    if (kind != Kind::column) return;
+    if (!goes_by_lane(store)) fail(store, i, fmt::format("{} does not go by 4 * the lane's number", text(store)));
+    v_.address_store[store] = true;
+  }
+  // Whether the register that a column goes by holds 4 * lane: the one that the prologue sets, or one that is made in the block.
+  bool goes_by_lane(uint32_t store) const {
+    const auto reg = static_cast<uint8_t>(field(store, a_field));
+    if (claims_.lane_offset == reg) return true;
+    const auto made_by = [&](uint32_t before, uint8_t r) -> std::optional<uint32_t> {
+      for (uint32_t k = before; k-- > from_;)
+        if (v_.effects[k].def.gpr.test(r)) return v_.is_inserted(k) && !v_.effects[k].guarded ? std::optional(k) : std::nullopt;
+      return std::nullopt;
+    };
+    const auto shift = made_by(store, reg);
+    if (!shift || sass::opcode13(v_.words[*shift]) != shf_imm || field(*shift, shf_field) != shf_l_u32 || field(*shift, shift_field) != 2 ||
+        field(*shift, c_field) != no_register)
+      return false;
+    const auto lane = made_by(*shift, static_cast<uint8_t>(field(*shift, a_field)));
+    return lane && sass::opcode13(v_.words[*lane]) == s2r && field(*lane, special_field) == lane_number;
   }
 
   static std::string name(Kind kind, uint8_t index) {

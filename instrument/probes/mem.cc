@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 
+#include "instrument/outstanding.h"
 #include "instrument/probes/mem_layout.h"
 #include "instrument/sass/encode.h"
 
@@ -22,11 +23,12 @@ using Shape = Holder::Shape;
 constexpr BitRange guard_field = bits(15, 12);
 constexpr unsigned vote_not = 90;
 constexpr uint8_t lut_and = 0xc0;   // of a, b
+constexpr unsigned s2r_cycles = 32;   // from S2R to its result, about [guess]
 
 class Writer {
  public:
-  Writer(ProbeContext& c, uint32_t number, MemRecord& record, std::optional<Holder>& previous)
-      : c_(c), block_(c.blocks.blocks[number]), number_(number), record_(record), previous_(previous) {}
+  Writer(ProbeContext& c, const Outstanding& outstanding, uint32_t number, MemRecord& record, std::optional<Holder>& previous)
+      : c_(c), outstanding_(outstanding), block_(c.blocks.blocks[number]), number_(number), record_(record), previous_(previous) {}
 
   Status run() {
     MemRecord& record = record_;
@@ -37,19 +39,16 @@ class Writer {
       if (!column.spread && !c_.lane_offset && !c_.scratch.try_holder(column.at, column.at, {Shape::single}, previous_, taken(column.at)))
         column.at = column.access;
     const InstIndex head_at = place_of_head(record);
-    for (InstIndex i = block_.first; i <= block_.last(); ++i) {
-      if (!record.full && i == head_at) XT_TRY_STATUS(head(i));
-      if (record.full) {
-        XT_TRY_STATUS(columns(record, i));
-        continue;
-      }
+    for (InstIndex i = block_.first; i <= block_.last() && !record.full; ++i) {
+      if (i == head_at) XT_TRY_STATUS(head(i));
       for (const MemRecord::Scalar& s : record.scalars)
         if (s.at == i && !s.with_base) XT_TRY_STATUS(scalar(s));
       for (const MemRecord::Base& b : record.bases)
         if (b.at == i)
           XT_TRY_STATUS(b.spread != b.alone ? spread(b, record.columns[b.spread]) : b.mask == b.alone ? base(b) : pair(record.scalars[b.mask], b));
-      XT_TRY_STATUS(columns(record, i));
     }
+    hold_lanes();
+    for (InstIndex i = block_.first; i <= block_.last(); ++i) XT_TRY_STATUS(columns(record, i));
     return {};
   }
 
@@ -64,8 +63,84 @@ class Writer {
   Result<Holder> take(InstIndex i, std::initializer_list<Shape> shapes) {
     XT_TRY(const Holder h, c_.scratch.holder(i, i, shapes, previous_, taken(i) | recorded_registers(c_, record_, i)));
     previous_ = h;
+    use(i, h);
     put_aside(c_, i, h);
     return h;
+  }
+  // Somebody has these registers in front of i, and has stored them behind that.
+  void use(InstIndex i, const Holder& h) {
+    sass::RegSet set;
+    for (unsigned k = 0; k < registers_of(h.shape); ++k) set.set(h.reg[k]);
+    busy_.push_back({i, i, set});
+  }
+  // What stands in front of i has them.
+  sass::RegSet used(InstIndex i) const {
+    sass::RegSet set = taken(i);
+    for (const MemRecord::Busy& b : busy_)
+      if (b.to == i) set |= b.registers;
+    return set;
+  }
+
+  // No register was free for 4 * lane in the whole kernel: in this block one is, for several columns. Each time it is made the warp waits for a
+  // scoreboard, and for what the kernel has outstanding there.
+  struct Held {
+    InstIndex from = 0, first = 0, last = 0;   // S2R in front of `from`, the shift in front of `first`
+    enc::Gpr reg;
+    uint8_t scoreboard = 0;
+  };
+  void hold_lanes() {
+    if (c_.lane_offset) return;
+    std::vector<InstIndex> at;
+    for (const MemRecord::Column& column : record_.columns)
+      if (!column.spread) at.push_back(column.at);
+    std::sort(at.begin(), at.end());
+    at.erase(std::unique(at.begin(), at.end()), at.end());
+    if (at.empty()) return;
+    std::vector<sass::RegSet> free;   // by instruction, in front of it
+    for (InstIndex i = block_.first; i <= block_.last(); ++i) free.push_back(c_.scratch.writable(i) & ~used(i) & ~recorded_registers(c_, record_, i));
+    for (size_t k = 0; k < at.size();) {
+      // As far as one of them reaches.
+      sass::RegSet common = free[at[k] - block_.first], further = common;
+      size_t next = k;
+      for (InstIndex i = at[k]; i <= at.back() && further.any(); ++i) {
+        further &= free[i - block_.first];
+        if (i != at[next] || further.none()) continue;
+        common = further;
+        ++next;
+      }
+      if (next == k) {   // columns() finds one at a price
+        ++k;
+        continue;
+      }
+      hold(at[k], at[next - 1], common, free);
+      k = next;
+    }
+  }
+  void hold(InstIndex first, InstIndex last, const sass::RegSet& common, const std::vector<sass::RegSet>& free) {
+    uint8_t reg = 0;
+    while (!common.test(reg)) ++reg;
+    // Early, but behind the last stores of the one before. In the entry block where it is needed: the prologue goes by the first probe.
+    const InstIndex earliest = block_.first == 0 ? first : lanes_.empty() ? block_.first : lanes_.back().last + 1;
+    InstIndex from = first;
+    while (from > earliest && free[from - 1 - block_.first].test(reg) && stall_cycles(c_.code, from, first) < s2r_cycles) --from;
+    lanes_.push_back({from, first, last, enc::Gpr{reg}, quiet_scoreboard(first)});
+    sass::RegSet set;
+    set.set(reg);
+    busy_.push_back({from, last, set});
+  }
+  // On which a wait in front of i costs the kernel least.
+  uint8_t quiet_scoreboard(InstIndex i) const {
+    const auto cost = [&](uint8_t sb) { return waits_of(i) >> sb & 1 ? 0u : outstanding_.wait_cycles(i, sb); };
+    uint8_t best = c_.scratch.scoreboard();
+    for (uint8_t sb = 0; sb < 6; ++sb)
+      if (c_.scratch.shared_scoreboards() >> sb & 1 && cost(sb) < cost(best)) best = sb;
+    return best;
+  }
+  static void put_lane(Sequence& seq, enc::Gpr to, uint8_t scoreboard) {
+    put(seq, enc::s2r(to, enc::sr_laneid), {.stall = scoreboard_visible, .write_barrier = scoreboard});
+  }
+  static void put_lane_offset(Sequence& seq, enc::Gpr to, uint8_t scoreboard) {
+    put(seq, enc::shf_l_u32_imm(to, to, 2), {.stall = vector_to_memory, .wait_mask = static_cast<uint8_t>(1u << scoreboard)});
   }
 
   // Behind the first access, as its columns; where registers are free.
@@ -113,7 +188,7 @@ class Writer {
       return {};
     }
     XT_TRY(const Holder h, take(b.at, {Shape::single}));
-    put_base(seq, b, h.r(0), h.scoreboard, waits_of(b.at));
+    put_base(seq, b, h.r(0), waits_of(b.at));
     store(seq, b.lanes.guard, h.r(0), enc::Size::b32, b.place, h.scoreboard, 0);
     put_back(c_, b.at, h);
     return {};
@@ -126,9 +201,10 @@ class Writer {
       return base(b);
     }
     previous_ = h;
+    use(b.at, *h);
     Sequence& seq = c_.out.before[b.at];
     put(seq, value_of(mask, h->r(0)), {.wait_mask = waits_of(b.at)});
-    put_base(seq, b, h->r(1), h->scoreboard, 0);
+    put_base(seq, b, h->r(1), 0);
     store(seq, b.lanes.guard, h->r(0), enc::Size::b64, mask.place, h->scoreboard, 0);
     return {};
   }
@@ -138,14 +214,16 @@ class Writer {
     const auto h = c_.scratch.try_holder(b.at, b.at, {lane ? Shape::pair : Shape::quad}, previous_, taken(b.at));
     XT_TRY(const Holder holder, h ? Result<Holder>(*h) : take(b.at, {Shape::quad}));
     previous_ = holder;
+    use(b.at, holder);
     Sequence& seq = c_.out.before[b.at];
     const auto differs = c_.scratch.predicate(b.at, b.at);
     put_first(seq, b, holder.r(0), waits_of(b.at), differs);
     store(seq, guard_always, holder.r(0), enc::Size::b32, b.place, holder.scoreboard, 0);
     if (!lane) {
       lane = holder.r(2);
-      put(seq, enc::s2r(*lane, enc::sr_laneid), {.stall = scoreboard_visible, .write_barrier = holder.scoreboard});
-      put(seq, enc::shf_l_u32_imm(*lane, *lane, 2), {.stall = vector_to_memory, .wait_mask = static_cast<uint8_t>(1u << holder.scoreboard)});
+      const uint8_t scoreboard = quiet_scoreboard(b.at);
+      put_lane(seq, *lane, scoreboard);
+      put_lane_offset(seq, *lane, scoreboard);
     }
     put(seq, enc::imad_imm(holder.r(1), holder.r(0), ~0u, enc::Gpr{b.reg}), {.stall = vector_to_memory});
     sass::RawInst w = with_record_policy(
@@ -155,7 +233,7 @@ class Writer {
     return {};
   }
   // to = the register less what differs from lane to lane, or as the first lane has it.
-  void put_base(Sequence& seq, const MemRecord::Base& b, enc::Gpr to, uint8_t scoreboard, uint8_t wait_mask) {
+  void put_base(Sequence& seq, const MemRecord::Base& b, enc::Gpr to, uint8_t wait_mask) {
     const auto strided = c_.scope.lanes.strided(b.lanes);
     if (!by_product(strided)) return put_first(seq, b, to, wait_mask);
     const Strided& l = *strided;
@@ -168,7 +246,8 @@ class Writer {
       lane = *c_.lane_offset;
       unit = 4;
     } else {
-      put(seq, enc::s2r(to, enc::sr_laneid), {.stall = scoreboard_visible, .write_barrier = scoreboard});
+      const uint8_t scoreboard = quiet_scoreboard(b.at);
+      put_lane(seq, to, scoreboard);
       wait_mask |= static_cast<uint8_t>(1u << scoreboard);
     }
     if (l.step != 0) {
@@ -205,15 +284,20 @@ class Writer {
     std::optional<enc::Gpr> lane = c_.lane_offset;
     std::optional<Holder> taken_here;
     Sequence& seq = c_.out.before[i];
+    for (const Held& h : lanes_) {
+      if (h.from == i) put_lane(seq, h.reg, h.scoreboard);
+      if (h.first == i) put_lane_offset(seq, h.reg, h.scoreboard);
+      if (h.first <= i && i <= h.last) lane = h.reg;
+    }
     for (const MemRecord::Column& column : record.columns) {
       if (column.at != i || column.spread) continue;
-      if (!lane) {   // no register was free for the whole kernel
+      if (!lane) {   // none is free but at a price
         XT_TRY(const Holder h, take(i, {Shape::single}));
         taken_here = h;
         lane = h.r(0);
-        put(seq, enc::s2r(*lane, enc::sr_laneid), {.stall = scoreboard_visible, .write_barrier = h.scoreboard});
-        put(seq, enc::shf_l_u32_imm(*lane, *lane, 2),
-            {.stall = vector_to_memory, .wait_mask = static_cast<uint8_t>(1u << h.scoreboard)});
+        const uint8_t scoreboard = quiet_scoreboard(i);
+        put_lane(seq, *lane, scoreboard);
+        put_lane_offset(seq, *lane, scoreboard);
       }
       const auto place = static_cast<int32_t>(column.place);
       const uint8_t waits = i == column.access ? waits_of(i) : uint8_t{0};   // behind it the register has arrived
@@ -226,12 +310,14 @@ class Writer {
   }
 
   ProbeContext& c_;
+  const Outstanding& outstanding_;
   const ProbeBlock& block_;
   uint32_t number_;
   MemRecord& record_;
   std::optional<Holder>& previous_;
   sass::RegSet held_;
   std::vector<MemRecord::Busy> busy_;
+  std::vector<Held> lanes_;
 };
 
 }  // namespace
@@ -315,11 +401,12 @@ Status insert_mem(ProbeContext& c) {
   reserve(c);
   c.map.lane_numbers = c.scope.lanes.tables();
   std::optional<Holder> previous;
+  const Outstanding outstanding(c.code);
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     const MemRecord planned = mem_record(c.code, c.blocks.blocks[b], c.scope);
     if (planned.bytes == 0) continue;
     MemRecord record = planned;
-    XT_TRY_STATUS(Writer(c, b, record, previous).run());
+    XT_TRY_STATUS(Writer(c, outstanding, b, record, previous).run());
     if (record.full) move_words(planned, record, record.accesses);
     c.map.blocks[b].record_bytes = record.bytes;
     c.map.blocks[b].full = record.full;

@@ -43,6 +43,34 @@ class SabotageAddresses : public testing::Test {
   Case mem;
 };
 
+// A column's place goes by 4 * lane. In spmv no register is free for it in the whole kernel: each block with columns makes it, once.
+TEST(SabotageLanes, AnotherNumberThanTheLanes) {
+  const Kernel k = fixture_kernel("spmv_csr");
+  wire::SlotLayout layout = some_layout(small_shape(), false, false);
+  layout.lead_bytes = wire::mem_line;
+  auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(ProbeKind::mem), layout);
+  ASSERT_TRUE(spliced) << spliced.error().to_string();
+  Case c{k, std::move(*spliced), {}};
+  c.claims = c.spliced.claims;
+  ASSERT_TRUE(c.verify().empty());
+  size_t loads = 0, shifts = 0, columns = 0;
+  for (uint32_t w = c.claims.prologue_words; w < word_count(c); ++w) {
+    const sass::RawInst word = word_at(c, c.spliced.cubin, w);
+    if (!inserted(c, w)) continue;
+    columns += sass::opcode13(word) == 0x1986 && get_bits(word, bits(31, 24)) != 255;
+    if (sass::opcode13(word) == 0x919 && get_bits(word, bits(79, 72)) == 0) {   // S2R LANEID
+      ++loads;
+      EXPECT_TRUE(broken(c, w, [](sass::RawInst& x) { set_bits(x, bits(79, 72), 33); }).contains("address-recorded")) << "TID.X, word " << w;
+    } else if (sass::opcode13(word) == 0x819 && get_bits(word, bits(80, 73)) == 3) {   // SHF.L
+      ++shifts;
+      EXPECT_TRUE(broken(c, w, [](sass::RawInst& x) { set_bits(x, bits(39, 32), 3); }).contains("address-recorded")) << "8 * lane, word " << w;
+    }
+  }
+  EXPECT_GT(columns, 30u);
+  EXPECT_LT(4 * shifts, columns) << "for several columns at once";
+  EXPECT_GE(loads, shifts);   // and those that a base is made by
+}
+
 // [R0.X4+0x10] in shared memory of older code: decoders multiply.
 TEST(ScaledAddresses, TakeTheirScale) {
   for (const Kernel& k : fixture_kernels("sm_80")) {
