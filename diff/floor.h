@@ -28,7 +28,7 @@ struct ProbeWork {
   uint64_t kernel_slots = 0;        // issue slots of the kernel's own instructions
   uint64_t ctas = 0, warps_per_cta = 0;   // of the launch; 0: it fills the device
   double longest_cycles = 0;        // by which the inserted instructions delay the warps that one place on an SM runs one after another,
-                                    // by their stall counts
+                                    // by their stall counts and what they wait for
   uint64_t traced_ctas = 0;         // those that store; 0: all
   uint64_t partial_sectors = 0;     // that are written, and by no store as a whole
 };

@@ -108,6 +108,7 @@ struct Spliced {
   wire::AddressMap map;
   SpliceReport report;
   SpliceClaims claims;                 // what the verifier was told; it has passed
+  std::vector<uint8_t> added_waits;    // by word: scoreboards for which an instruction of the kernel waits on behalf of the probe (bit mask)
 };
 
 // Plan::clock_gap where nobody says otherwise.

@@ -1,6 +1,7 @@
 #include "instrument/probe_cost.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 #include <vector>
@@ -20,7 +21,7 @@ constexpr BitRange place_field = bits(63, 40);
 enum class Column : uint8_t { none, addresses, rounds };
 ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column, bool whole_sectors) {
   constexpr BitRange lane_field = bits(31, 24);
-  constexpr uint64_t no_register = 255, line_bytes = 128, sector_bytes = 32, groups = 4;
+  constexpr uint64_t no_register = 255, line_bytes = 128, line_cycles = 4, sector_bytes = 32, groups = 4;
   const sass::Effects fx = sass::effects(arch, w, 0);
   ProbeCost c;
   c.warp_cycles = sass::get_control(w).stall;
@@ -31,7 +32,7 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column,
     // In whole sectors only what has the same place in all lanes; heads of slots have addresses in registers.
     const bool one_place = sass::opcode13(w) == stg_uniform && !by_lanes;
     c.partial_stores = whole_sectors ? one_place : !by_lanes || column != Column::addresses;
-    c.store_cycles = by_lanes && column != Column::none ? 1 : 1 + registers;
+    c.store_cycles = by_lanes && column == Column::addresses && !fx.guarded ? line_cycles : by_lanes && column != Column::none ? 1 : 1 + registers;
     // Under a guard: of the lanes that differ from the first, mostly none. Few lanes leave a loop at once.
     c.stored_bytes = !by_lanes                     ? whole_sectors && !one_place ? sector_bytes : fx.access_bytes
                      : column == Column::none      ? std::max(whole_sectors ? sector_bytes : 0, groups * fx.access_bytes)
@@ -40,6 +41,39 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column,
   }
   return c;
 }
+
+// What the waits cost that the probe adds, were the traced copy executed from one end to the other: those of inserted words and those that an
+// instruction of the kernel has on the probe's behalf. What the kernel waits for itself costs nothing.
+class WaitClock {
+ public:
+  // Cycles that a word waits for `scoreboards` on behalf of the probe; `own` are those that the kernel waits for there.
+  uint64_t pass(const sass::Arch& arch, const sass::RawInst& w, uint8_t added, uint8_t own) {
+    const sass::Control c = sass::get_control(w);
+    uint64_t ready = now_;
+    for (unsigned sb = 0; sb < ready_.size(); ++sb)
+      if (added >> sb & 1) ready = std::max(ready, ready_[sb]);
+    const uint64_t waited = ready - now_;
+    now_ = ready;
+    for (unsigned sb = 0; sb < ready_.size(); ++sb)
+      if ((added | own) >> sb & 1) ready_[sb] = 0;
+    const sass::Effects fx = sass::effects(arch, w, 0);
+    const bool memory = (fx.kind == sass::MemKind::load || fx.kind == sass::MemKind::atomic) && fx.space != sass::MemSpace::constant &&
+                        fx.space != sass::MemSpace::shared;
+    if (c.write_barrier < ready_.size()) signal(c.write_barrier, memory ? memory_cycles : special_cycles);
+    if (c.read_barrier < ready_.size()) signal(c.read_barrier, read_cycles);
+    now_ += c.stall;
+    return waited;
+  }
+
+ private:
+  // How long after its issue an instruction releases its scoreboards, without others in its way [measured H200, docs/performance.md
+  // "What a wait costs"].
+  static constexpr uint64_t read_cycles = 13, special_cycles = 23, memory_cycles = 273;
+
+  void signal(uint8_t scoreboard, uint64_t cycles) { ready_[scoreboard] = std::max(ready_[scoreboard], now_ + cycles); }
+  uint64_t now_ = 0;
+  std::array<uint64_t, 6> ready_{};
+};
 
 }  // namespace
 
@@ -50,6 +84,7 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
   const Bytes& text = image.sections()[info.text_section].data;
   const std::vector<uint32_t>& origin = spliced.map.original_of_new;
   XT_CHECK(origin.size() * sass::inst_bytes == text.size(), "a map of the whole section");
+  XT_CHECK(spliced.added_waits.size() == origin.size(), "waits of the whole section");
 
   std::set<std::pair<uint32_t, uint32_t>> columns;   // of `mem`: block, byte in its record
   for (const wire::Access& a : spliced.map.accesses)
@@ -93,15 +128,36 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
     for (; word < next; ++word) XT_TRY_STATUS(add(word, 0, warps.all));
     ++word;
   }
-  for (word = prologue; word < first; ++word) XT_TRY_STATUS(add(word, 0, warps.traced));
+  WaitClock clock;
+  const auto wait_at = [&](size_t k, uint8_t added, uint8_t own, uint64_t n) -> Status {
+    XT_TRY(const auto w, read_at<sass::RawInst>(text, k * sass::inst_bytes, "word"));
+    sum.warp_cycles += n * clock.pass(*arch, w, added, own);
+    return {};
+  };
+  const auto mask_at = [&](size_t k) -> Result<uint8_t> {
+    XT_TRY(const auto w, read_at<sass::RawInst>(text, k * sass::inst_bytes, "word"));
+    return sass::get_control(w).wait_mask;
+  };
+  for (word = prologue; word < first; ++word) {
+    XT_TRY_STATUS(add(word, 0, warps.traced));
+    XT_TRY(const uint8_t mask, mask_at(word));
+    XT_TRY_STATUS(wait_at(word, mask, 0, warps.traced));
+  }
   for (size_t next = word; next < origin.size(); ++next) {
     if (origin[next] == wire::AddressMap::inserted) continue;
     const size_t original = origin[next] / sass::inst_bytes;
     const uint64_t n = original < times.size() ? times[original] : 0;
     const uint32_t block = original < block_of.size() ? block_of[original] : 0;
-    for (; word < next; ++word) XT_TRY_STATUS(add(word, block, n));
-    XT_TRY(const ProbeCost own, cost_at(word++, block));
-    sum.kernel_slots += n * own.issue_slots;
+    XT_TRY(const uint8_t all, mask_at(next));
+    const auto own = static_cast<uint8_t>(all & ~spliced.added_waits[next]);
+    for (; word < next; ++word) {
+      XT_TRY_STATUS(add(word, block, n));
+      XT_TRY(const uint8_t mask, mask_at(word));
+      if (n != 0) XT_TRY_STATUS(wait_at(word, static_cast<uint8_t>(mask & ~own), static_cast<uint8_t>(mask & own), n));
+    }
+    if (n != 0) XT_TRY_STATUS(wait_at(word, spliced.added_waits[next], own, n));
+    XT_TRY(const ProbeCost of_kernel, cost_at(word++, block));
+    sum.kernel_slots += n * of_kernel.issue_slots;
   }
   if (spliced.map.layout.whole_sectors && !spliced.claims.records_addresses) {   // records of `mem` have room that nobody writes
     sum.stored_bytes = warps.traced * spliced.map.layout.lead_bytes;

@@ -11,12 +11,12 @@ namespace xtrace::instrument {
 
 struct ProbeCost {
   uint64_t issue_slots = 0;    // of a warp: one an instruction, two for a clock of 64 bits; what decides whether it is traced, in all warps
-  uint64_t store_cycles = 0;   // of an SM: one a store and one for each register it hands over; one for 32 words in a line
+  uint64_t store_cycles = 0;   // of an SM: one a store and one for each register it hands over; four for a line of 32 words
   uint64_t stored_bytes = 0;
   uint64_t partial_stores = 0; // of a warp, of less than whole sectors: all but those of 32 words, and but what
                                // SlotLayout::whole_sectors says
   uint64_t kernel_slots = 0;   // issue slots of the kernel's own instructions, in traced warps
-  uint64_t warp_cycles = 0;    // of a warp: stall counts, which delay what stands behind, unless it would wait anyway
+  uint64_t warp_cycles = 0;    // of a warp: stall counts and waits for scoreboards, which delay what stands behind, unless it would wait anyway
 };
 
 // Of a launch of so many warps, of which `traced` are, with `executions[b]` executions of each block by a traced warp.

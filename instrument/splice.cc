@@ -244,6 +244,10 @@ Status Splicer::Impl::put_together(const Insertions& insertions, Prologue prolog
   out.map.original_of_new.assign(spliced.words.size(), wire::AddressMap::inserted);
   for (const Body& b : spliced.bodies)
     std::copy(b.original.begin(), b.original.end(), out.map.original_of_new.begin() + b.base / sass::inst_bytes);
+  out.added_waits.assign(spliced.words.size(), 0);
+  for (InstIndex i = 0; i < code.insts.size(); ++i)
+    out.added_waits[spliced.bodies[0].inst[i] / sass::inst_bytes] =
+        static_cast<uint8_t>(insertions.wait[i] & ~sass::get_control(code.insts[i].raw).wait_mask);
   out.claims = claims_of(code, insertions, out.map, spliced.prologue_first,
                          spliced.bodies[0].base / sass::inst_bytes - spliced.prologue_first);
   out.claims.spill_frame = out.report.spill_frame;

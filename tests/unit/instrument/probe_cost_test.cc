@@ -45,7 +45,7 @@ TEST(ProbeCost, FollowsTheExecutions) {
   }
 }
 
-TEST(ProbeCost, WordsOfLanesAreTheCheapestStore) {
+TEST(ProbeCost, WordsOfLanesAreALine) {
   const Kernel kernel = fixture_kernel("histogram");
   wire::SlotLayout layout = some_layout(small_shape(), false, false);
   layout.lead_bytes = wire::mem_line;
@@ -60,8 +60,63 @@ TEST(ProbeCost, WordsOfLanesAreTheCheapestStore) {
   for (const wire::Block& b : c.spliced.map.blocks) heads += b.record_bytes != 0;
   // The rest of the prologue stands in the entry block: the head of the slot.
   EXPECT_EQ(all.stored_bytes, 128 * columns + 4 * words + 8 * heads + sizeof(wire::SlotHead));
-  EXPECT_EQ(all.store_cycles, columns + 2 * words + 3 * heads + 3);
+  EXPECT_EQ(all.store_cycles, 4 * columns + 2 * words + 3 * heads + 3);
   EXPECT_EQ(all.partial_stores, words + heads + 1) << "a column is a line";
+}
+
+// A wait that the probe adds costs what is left of the way to memory; one that is the kernel's own costs nothing.
+TEST(ProbeCost, WaitsForTheKernelsLoads) {
+  constexpr uint64_t to_memory = 273, times = 7;   // docs/performance.md "What a wait costs"
+  const Case c = splice_case(fixture_kernel("spmv"), plan_of(ProbeKind::block));
+  const size_t blocks = c.spliced.map.blocks.size();
+  const auto original = [&](uint32_t k) { return c.spliced.map.original_of_new[k]; };
+  const auto control = [&](uint32_t k) { return sass::get_control(word_at(c, c.spliced.cubin, k)); };
+  const auto load = [&](uint32_t k) {
+    return original(k) != wire::AddressMap::inserted && sass::opcode13(word_at(c, c.spliced.cubin, k)) % 0x1000 == 0x981 && control(k).write_barrier < 6;
+  };
+  size_t tried = 0;
+  for (size_t b = 1; b < blocks; ++b) {
+    const wire::Block& block = c.spliced.map.blocks[b];
+    const auto inside = [&](uint32_t k) { return original(k) != wire::AddressMap::inserted && original(k) >= block.first_pc && original(k) < block.first_pc + 16 * block.instructions; };
+    for (uint32_t k = c.spliced.claims.prologue_words; k + 1 < word_count(c); ++k) {
+      if (!inside(k) || !inside(k + 1) || !load(k) || control(k + 1).wait_mask != 0) continue;
+      std::vector<uint64_t> executions(blocks, 0);
+      executions[b] = times;
+      const uint64_t before = cost(c, executions, {1, 1}).warp_cycles;
+      Case waiting = c;
+      sass::RawInst w = word_at(c, c.spliced.cubin, k + 1);
+      sass::Control own = sass::get_control(w);
+      own.wait_mask = static_cast<uint8_t>(1u << control(k).write_barrier);
+      sass::set_control(w, own);
+      set_word(waiting, waiting.spliced.cubin, k + 1, w);
+      EXPECT_EQ(cost(waiting, executions, {1, 1}).warp_cycles, before) << "the kernel's own";
+      waiting.spliced.added_waits[k + 1] = own.wait_mask;
+      const uint64_t after = cost(waiting, executions, {1, 1}).warp_cycles;
+      EXPECT_GE(after - before, times * (to_memory - control(k).stall));
+      EXPECT_LE(after - before, times * to_memory);
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 5u);
+}
+
+// Where 4 * lane is made for each block, the warp waits for the lane's number, and overwrites registers that a store has yet to read.
+TEST(ProbeCost, WaitsOfTheProbesOwn) {
+  const Kernel kernel = fixture_kernel("spmv");
+  wire::SlotLayout layout = some_layout(small_shape(), false, false);
+  layout.lead_bytes = wire::mem_line;
+  auto spliced = splice(kernel.cubin, kernel.name, small_shape(), plan_of(ProbeKind::mem), layout);
+  ASSERT_TRUE(spliced) << spliced.error().to_string();
+  const Case c{kernel, std::move(*spliced), {}};
+  uint64_t stalls = 0, added = 0;
+  for (uint32_t k = c.spliced.claims.prologue_first; k < word_count(c); ++k) {
+    if (inserted(c, k)) stalls += sass::get_control(word_at(c, c.spliced.cubin, k)).stall;
+    added += c.spliced.added_waits[k] != 0;
+  }
+  EXPECT_GT(added, 5u);
+  const uint64_t all = cost(c, std::vector<uint64_t>(c.spliced.map.blocks.size(), 1), {1, 1}).warp_cycles;
+  EXPECT_GT(all, stalls);
+  EXPECT_LT(all, stalls + 1000) << "no way to memory among them";
 }
 
 // Every store of a full block's record fills its sectors, and what it writes is what records take.
