@@ -131,6 +131,7 @@ class Check {
     std::map<uint64_t, check::Limits> limits;
     for (const bundle::LaunchRecord& l : bundle.reader->launches()) {
       if (l.status != bundle::LaunchStatus::recorded) continue;
+      kernels_.emplace(l.kernel, demangled(l.kernel));
       check::Limits of_kernel = policy_.limits_for(l.kernel, demangled(l.kernel));
       if (of_kernel.require.empty()) continue;
       groups[{of_kernel.require, of_kernel.sample, budgets_of(of_kernel)}].push_back(l.ordinal);
@@ -170,9 +171,16 @@ class Check {
     return done;
   }
 
+  // Sections of the policy that no kernel of the bundles has to do with: a name may be mistyped.
+  void look_for_idle_sections() {
+    for (const std::string& section : policy_.idle_sections(kernels_))
+      run.findings.push_back({"section-unused", diff::Verdict::trusted, fmt::format("[kernel.\"{}\"] of {} matches no recorded kernel", section, flags_.policy)});
+  }
+
   check::CheckRun run;
 
  private:
+  std::map<std::string, std::string> kernels_;   // mangled and demangled
   void take(const Bundle& bundle, const LaunchResult& result, const check::Limits& limits) {
     const std::string where = fmt::format("{} launch {}", bundle.name, result.ordinal);
     if (!result.reported) {
@@ -234,13 +242,17 @@ void compare_with(const check::CheckRun& baseline, const Flags& f, const check::
   check::compare(run, baseline, policy);
 }
 
+// Both, whatever becomes of the other one.
 Status write_results(const Flags& f, const check::CheckRun& run) {
-  if (f.json == "-")
-    fmt::print("{}", check::render_json(run));
-  else if (!f.json.empty())
-    XT_TRY_STATUS(write_file(f.json, check::render_json(run)));
-  if (!f.junit.empty()) XT_TRY_STATUS(write_file(f.junit, check::render_junit(run)));
-  return {};
+  Status written;
+  const auto write = [&](const std::string& path, auto render) {
+    if (path == "-") fmt::print("{}", render(run));
+    else if (!path.empty())
+      if (const Status s = write_file(path, render(run)); !s && written) written = s;
+  };
+  write(f.json, check::render_json);
+  write(f.junit, check::render_junit);
+  return written;
 }
 
 }  // namespace
@@ -259,7 +271,7 @@ int run_check(int argc, char** argv) {
   line.option("--baseline", f.baseline, "JSON of an earlier check: name what drifted from it");
   line.flag("--force", f.force, "compare with a baseline of another GPU, driver or backend");
   line.option("--json", f.json, "write the results to this file; - for stdout instead of the table");
-  line.option("--junit", f.junit, "write the results to this file as JUnit XML");
+  line.option("--junit", f.junit, "write the results to this file as JUnit XML; - for stdout instead of the table");
   line.option("--traces", f.traces,
               "keep the traces of trusted replays in this folder (default: they are thrown away)");
   line.option("--backend", f.backend,
@@ -281,6 +293,7 @@ int run_check(int argc, char** argv) {
   if (f.policy.empty()) return usage_error("check", "--policy is required", "docs/check.md shows one");
   if (f.force && f.baseline.empty())
     return usage_error("check", "--force without --baseline", "it permits a comparison");
+  if (f.json == "-" && f.junit == "-") return usage_error("check", "--json and --junit both to stdout", "name a file for one of them");
 
   auto options = options_of(f);
   if (!options) return wrong_value("check", options.error());
@@ -314,9 +327,10 @@ int run_check(int argc, char** argv) {
       return exit_interrupted;
     }
   }
+  work.look_for_idle_sections();
   check::CheckRun& run = work.run;
   if (baseline) compare_with(*baseline, f, *policy, run);
-  if (f.json != "-") fmt::print("{}", check::render_table(run, terminal_width()));
+  if (f.json != "-" && f.junit != "-") fmt::print("{}", check::render_table(run, terminal_width()));
   std::fflush(stdout);
   for (const check::RunError& e : run.errors)
     fmt::print(stderr, "xtrace check: error: {}: {}\n", e.where, e.message);

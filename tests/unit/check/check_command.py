@@ -120,6 +120,13 @@ def refusals(run):
     expect("two bundles are named kernels13-small.xtr" in done.stderr, done.stderr)
     run.check(status=64)
     run.check("--policy", good, "--force", status=64)
+    run.check("--policy", good, "--json", "-", "--junit", "-", status=64)
+    done = run.check("--policy", run.file("[default]\n[kernel.\"sgem_\"]\n"), "--junit", "-", status=0)
+    suites = xml.etree.ElementTree.fromstring(done.stdout)   # and no table
+    expect(not (run.folder / "-").exists() and len(suites) > 0, "JUnit on stdout")
+    expect("section-unused" in run.check("--policy", run.file("[default]\n[kernel.\"sgem_\"]\n"), status=0).stdout, "a mistyped section")
+    blocked = run.check("--policy", good, "--json", "/dev/full", "--junit", "now.xml", status=3)
+    expect("can not write /dev/full" in blocked.stderr and (run.folder / "now.xml").exists(), blocked.stderr)
     done = run.check("--policy", run.file("[default]\nrequire = []\n"), status=2)
     expect("nothing-checked" in done.stdout, done.stdout)
 

@@ -53,6 +53,13 @@ TEST(Policy, LaterSectionsReplaceEarlierOnes) {
   EXPECT_EQ(limits(text, "_Z5sgemmi", "sgemm(int)").budget[0], 1.3) << "the demangled name counts as well";
 }
 
+TEST(Policy, SectionsThatNoKernelMatches) {
+  const auto policy = Policy::parse("[default]\n[kernel.\"gemm\"]\n[kernel.\"^scan$\"]\n[kernel.\"scan<int>\"]\n", "p.toml");
+  ASSERT_TRUE(policy) << policy.error().to_string();
+  EXPECT_EQ(policy->idle_sections({{"sgemm", "sgemm"}, {"_Z4scanIiEvv", "void scan<int>()"}}), std::vector<std::string>{"^scan$"});
+  EXPECT_EQ(policy->idle_sections({}).size(), 3u);
+}
+
 TEST(Policy, RefusesByNameAndLine) {
   const struct {
     const char *text, *message, *hint;

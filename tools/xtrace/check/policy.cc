@@ -170,6 +170,7 @@ Result<Policy> Policy::parse(std::string_view text, const std::string& name) {
         return named(std::move(pattern).error());
       }
       section.kernel = std::move(*pattern);
+      section.text = s.name;
     }
     for (const TomlEntry& entry : s.entries) {
       auto setting = setting_of(entry);
@@ -189,6 +190,13 @@ Limits Policy::limits_for(const std::string& kernel, const std::string& kernel_t
     for (const Setting& setting : s.settings) keys[setting.row].apply(limits, setting.value, setting.member);
   }
   return limits;
+}
+
+std::vector<std::string> Policy::idle_sections(const std::map<std::string, std::string>& kernels) const {
+  std::vector<std::string> idle;
+  for (const Section& s : sections_)
+    if (s.kernel && std::none_of(kernels.begin(), kernels.end(), [&](const auto& k) { return s.kernel->matches(k.first, k.second); })) idle.push_back(s.text);
+  return idle;
 }
 
 }  // namespace xtrace::check

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,6 +53,8 @@ class Policy {
 
   // A section applies when its regular expression matches within the mangled or the demangled name.
   Limits limits_for(const std::string& kernel, const std::string& kernel_text) const;
+  // Regular expressions of the sections that none of these kernels (mangled and demangled) matches.
+  std::vector<std::string> idle_sections(const std::map<std::string, std::string>& kernels) const;
 
  private:
   struct Setting {
@@ -61,6 +64,7 @@ class Policy {
   };
   struct Section {
     std::optional<KernelPattern> kernel;  // none: [default]
+    std::string text;                     // of that
     std::vector<Setting> settings;
   };
   static Result<Setting> setting_of(const TomlEntry& entry);
