@@ -56,7 +56,7 @@ TEST(ForkRule, TheNextBlockHasNoRecord) {
   EXPECT_THAT(found(with(record, {ins(enc::stg(enc::UniformAddress{Ureg{4}}, Gpr{4}, enc::Size::b32)), own(enc::mov(Gpr{9}, Gpr{8}))})),
               HasSubstr("block 1 has a record of its own"));
   EXPECT_EQ(found(with(record, {ins(enc::mov(Gpr{10}, Gpr{8})), own(enc::mov(Gpr{9}, Gpr{8}))})), "");              // that is no store
-  EXPECT_EQ(found(with(record, {own(enc::stg(enc::VectorAddress{Gpr{2}}, Gpr{8}, enc::Size::b32))})), "");          // that is the kernel's
+  EXPECT_EQ(found(with(record, {own(enc::stg(enc::VectorAddress{Gpr{2}}, Gpr{8}, enc::Size::b32)), own(enc::mov(Gpr{9}, Gpr{8}))})), "");   // the kernel's
 }
 
 TEST(ForkRule, OnlyAGuardedBranchForks) {
@@ -82,6 +82,7 @@ TEST(ForkRule, ToTheNextBlockAndNobodyElseComesThere) {
 TEST(ForkRule, WhoFallsThrough) {
   const auto recorded = [](std::vector<Word> words) { return found(with(words)); };
   const char* wrong = "is not who falls through behind block 0";
+  EXPECT_THAT(recorded({ins(head), ins(with_bits(votes, bits(11, 0), 0x802)), ins(store), ins(moves)}), HasSubstr(wrong));     // MOV
   EXPECT_THAT(recorded({ins(head), ins(with_bits(votes, bits(73, 72), 0)), ins(store), ins(moves)}), HasSubstr(wrong));        // VOTE.ALL
   EXPECT_THAT(recorded({ins(head), ins(enc::vote_any(Gpr{5}, Pred{0})), ins(store), ins(moves)}), HasSubstr(wrong));           // who does not
   EXPECT_THAT(recorded({ins(head), ins(enc::with_guard(votes, Pred{1})), ins(store), ins(moves)}), HasSubstr(wrong));
