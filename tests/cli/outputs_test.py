@@ -98,7 +98,7 @@ class Outputs(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stdout)
 
     def test_interrupted(self):
-        for by in (signal.SIGINT, signal.SIGTERM):
+        for by in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(by=by):
                 self.interrupt(by)
 
@@ -113,6 +113,29 @@ class Outputs(unittest.TestCase):
         self.assertIn("xtrace replay: interrupted after ", errors)
         if (self.folder / "report.json").exists():
             json.loads((self.folder / "report.json").read_text())
+
+    def test_nohup_goes_on(self):
+        words = [XTRACE, "replay", "run.xtr", "--backend=interp", "--clean=300", "--json=report.json"]
+        child = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                 preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        time.sleep(0.5)
+        child.send_signal(signal.SIGHUP)
+        _, errors = child.communicate(timeout=120)
+        self.assertEqual(child.returncode, 2, errors)   # nothing to compare with
+        self.assertEqual(len(json.loads((self.folder / "report.json").read_text())["launches"]), 13)
+
+    def test_traces_that_can_not_be_written_are_found_out_before(self):
+        (self.folder / "run.xtr/traces").write_text("no folder")
+        done = self.replay("--launch=0", "--compare")
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("hint: --traces names another folder for the traces", done.stderr)
+        self.assertEqual(self.replay("--launch=0", "--compare", "--traces=elsewhere").returncode, 0)
+        self.assertEqual(self.replay("--launch=0").returncode, 2)   # emits none
+
+    def test_no_folder_for_temporary_files(self):
+        done = self.run_xtrace("reduce", "run.xtr", "--backend=interp", env=dict(os.environ, TMPDIR="/missing"))
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("no folder for temporary files: /missing: No such file or directory\n  hint: TMPDIR names one", done.stderr)
 
     def test_samples_without_a_warp_are_refused(self):
         for sample in ("cta:5000", "warp:8"):

@@ -212,6 +212,14 @@ int run_replay(int argc, char** argv) {
   if (!ordinals) return report("replay", ordinals.error());
   for (const auto& [path, folder] : {std::pair(f.json, false), {f.traces, true}, {f.keep_code, true}})
     if (const Status writable = can_be_written(path, folder); !writable) return report("replay", writable.error());
+  if (f.traces.empty() && f.compare) {   // else nothing is emitted
+    Status writable = can_be_written(f.bundle, true);
+    if (writable && std::filesystem::exists(options->traces)) writable = can_be_written(options->traces.string(), true);
+    if (!writable) {
+      writable.error().hint = "--traces names another folder for the traces";
+      return report("replay", writable.error());
+    }
+  }
 
   if (const auto part = worker_of()) work_as(*part, **reader, *ordinals, *options);
   const std::string missing = what_is_missing(**reader);

@@ -112,6 +112,12 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
       help.insert(end + std::strlen("[OPTIONS]"), " -- PROGRAM [ARGUMENT]...");
     fmt::print("{}", help);
     return 0;
+  } catch (const CLI::ArgumentMismatch& e) {
+    const std::string what = e.what();
+    const size_t at = what.find(": At Most 1 required but received ");
+    if (at == std::string::npos) return usage_error(name_, lower_case(what), fmt::format("see: xtrace help {}", name_));
+    return usage_error(name_, fmt::format("{} was given {} times", what.substr(0, at), what.substr(what.rfind(' ') + 1)),
+                       fmt::format("give it once; see: xtrace help {}", name_));
   } catch (const CLI::ParseError& e) {
     return usage_error(name_, lower_case(e.what()), fmt::format("see: xtrace help {}", name_));
   }

@@ -99,6 +99,7 @@ tl::unexpected<Error> unknown_sample(const std::string& part) {
     return with_hint(bad_input("clusters are sampled by list: cta:1/N takes CTAs, whatever cluster they are of"), "write cluster:0,5-7");
   if (part.starts_with("warp:1/") || part.starts_with("sm:1/"))
     return with_hint(bad_input("'{}': warps of a CTA and SMs are sampled by list", part), "write warp:0-3, sm:0,4; one CTA in N: cta:1/N");
+  if (part == "all") return with_hint(bad_input("'all' among other samples"), "all stands alone; what limits it needs no all beside it");
   return with_hint(bad_input("unknown sample '{}'", part),
                    "samples are: all, cta:1/N, cta:1/N@SEED, cta:0,5-7, cta:wave, cluster:0, warp:0-3, sm:0, site:1/N, nth:N, clocks:all, clocks:N with N from 1, sectors:whole, sectors:part; "
                    "joined by commas");

@@ -19,6 +19,8 @@ namespace {
 
 using nlohmann::json;
 
+// Of a user; of a CI job that is cancelled; of a terminal that is closed.
+constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
 volatile sig_atomic_t interrupted = 0;
 volatile pid_t current_worker = 0;
 // A terminal sends the signal to the worker too, `kill` does not, and a launch may take long. Its end closes the pipe.
@@ -116,10 +118,12 @@ void work_as(const WorkerPart& part, const bundle::BundleReader& reader, const s
 Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, const std::vector<uint64_t>& ordinals,
                                         const ReplayOptions& options, const std::vector<std::string>& command,
                                         const std::function<void(const LaunchResult&)>& done) {
-  struct sigaction action = {}, before_interrupt = {}, before_terminate = {};
+  struct sigaction action = {}, before[std::size(ending_signals)] = {};
   action.sa_handler = on_interrupt;
-  sigaction(SIGINT, &action, &before_interrupt);
-  sigaction(SIGTERM, &action, &before_terminate);   // what a CI job that is cancelled gets
+  for (size_t k = 0; k < std::size(ending_signals); ++k) {
+    sigaction(ending_signals[k], nullptr, &before[k]);
+    if (ending_signals[k] != SIGHUP || before[k].sa_handler != SIG_IGN) sigaction(ending_signals[k], &action, nullptr);   // ignored: nohup
+  }
   interrupted = 0;
   size_t next = 0;
   unsigned layouts = 1;   // tried for the next launch
@@ -132,8 +136,8 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
     if (child < 0) return environment("can not start a worker process: {}", std::strerror(errno));
     if (child == 0) {
       ::close(pipe_fd[0]);
-      ::signal(SIGINT, SIG_DFL);
-      ::signal(SIGTERM, SIG_DFL);
+      for (size_t k = 0; k < std::size(ending_signals); ++k)
+        if (ending_signals[k] != SIGHUP || before[k].sa_handler != SIG_IGN) ::signal(ending_signals[k], SIG_DFL);
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);   // who would read what it finds is gone
       if (layouts > 1) {
         ::setenv(part_variable, fmt::format("{}:{}{}", pipe_fd[1], next, test_repeat ? "" : ":once").c_str(), 1);
@@ -179,8 +183,7 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
       done(r);
     }
   }
-  sigaction(SIGINT, &before_interrupt, nullptr);
-  sigaction(SIGTERM, &before_terminate, nullptr);
+  for (size_t k = 0; k < std::size(ending_signals); ++k) sigaction(ending_signals[k], &before[k], nullptr);
   return WorkerOutcome{interrupted != 0};
 }
 
