@@ -62,7 +62,8 @@ std::optional<Leader> find_leader(ProbeContext& c, const ProbeBlock& block) {
     if (!holder) return std::nullopt;
     return Leader{vote, popc, add, passed < vote_to_use ? vote_to_use - passed : 0, *leads, *holder};
   };
-  if (elects(c.code) && !c.scratch.uniform().few)
+  const bool turns = !c.plan.counts_alone && c.scope.sites.nth > 1;   // points count theirs in UniformPlan::temp, in between
+  if (elects(c.code) && !c.scratch.uniform().few && !turns)
     for (InstIndex add = block.last() + 1; add-- > block.first;)
       if (const auto found = from(block.first, add)) return found;
   for (InstIndex at = block.first; at <= block.last(); ++at)

@@ -139,6 +139,35 @@ void Spliced::counts_are_those_of_the_witness(bool apart) {
   ASSERT_TRUE(backend->release(*buffer));
 }
 
+// Points that record every other execution count their own in between, in registers of the same plan.
+TEST_P(Spliced, CountsAreThoseOfTheWitnessBesidePointsThatTakeTurns) {
+  if (GetParam().arch != "sm_90") return;
+  const instrument::Splicer turns = splicer->sparse({8, 0, 2});
+  instrument::SlotPlan plan = instrument::plan_counters(warps, static_cast<uint32_t>(splicer->blocks().size()));
+  const auto buffer = backend->allocate(plan.total_bytes, "counters");
+  ASSERT_TRUE(buffer);
+  instrument::place(plan, buffer->value);
+  instrument::Plan count;
+  count.probe = ProbeKind::count;
+  count.counted = ProbeKind::latency;
+  const auto result = turns.splice(count, plan.layout);
+  if (result) {
+    ASSERT_NO_FATAL_FAILURE(run(result->cubin));
+    const auto bytes = backend->read(DevPtr{plan.layout.counters}, buffer->value + plan.total_bytes - plan.layout.counters);
+    ASSERT_TRUE(bytes);
+    std::vector<wire::BlockCount> sums = instrument::sum_counters(result->map, *bytes), expected(sums.size());
+    for (const auto& [warp, events] : seen)
+      for (const Event& e : events) {
+        expected[e.block].warps += 1;
+        expected[e.block].lanes += static_cast<uint32_t>(std::popcount(e.mask));
+      }
+    EXPECT_EQ(sums, expected);
+  } else {
+    EXPECT_EQ(result.error().kind, ErrorKind::unsupported) << result.error().to_string();
+  }
+  ASSERT_TRUE(backend->release(*buffer));
+}
+
 // Packed where the executions are known, else not; by whatever warp.
 TEST_P(Spliced, CountsAloneAreThoseOfTheWitness) {
   std::vector<wire::BlockCount> expected(splicer->blocks().size());
