@@ -88,7 +88,7 @@ class ImpliedChooser {
   // Whether what is left tells of block s, too; then it has no record from now on.
   bool imply(uint32_t s) {
     Node& n = nodes_[s];
-    if (!n.fixed || n.keeps_record || n.predecessors.empty()) return false;
+    if (!n.fixed || n.keeps_record || n.numbered || n.predecessors.empty()) return false;
     for (uint32_t p : n.predecessors) {
       if (nodes_[p].meets && !n.full) return false;
       n.gathered |= nodes_[p].meets;
@@ -100,12 +100,18 @@ class ImpliedChooser {
   // there together.
   bool imply_loop(uint32_t s, uint32_t behind) {
     Node& n = nodes_[s];
-    if (n.keeps_record || nodes_[behind].implied) return false;
+    if (n.keeps_record || n.numbered || nodes_[behind].implied) return false;
     for (uint32_t p : n.predecessors)
       if (nodes_[p].meets) return false;
     n.loop = true;
     if (!try_to_imply(s)) return n.loop = false;
     return nodes_[behind].keeps_record = true;
+  }
+
+  // All of it, between two blocks with records.
+  void number_ways(const WayRegion& region) {
+    nodes_[region.from].keeps_record = nodes_[region.to].keeps_record = true;
+    for (const WayRegion::Part& p : region.parts) nodes_[p.block].implied = nodes_[p.block].numbered = true;
   }
 
   std::vector<bool> implied() const {
@@ -127,7 +133,8 @@ class ImpliedChooser {
     bool implied = false;
     bool gathered = false;   // if it is implied: lanes come together in front of it
     bool loop = false;       // its rounds are counted
-    bool keeps_record = false;   // which has a count
+    bool numbered = false;   // lanes number their ways through it: nothing of it is asked here
+    bool keeps_record = false;   // which has a count, or such numbers, or these follow it
   };
 
   bool try_to_imply(uint32_t s) {
@@ -169,6 +176,7 @@ class ImpliedChooser {
       const bool by_loop = nodes_[at.block].loop;
       for (uint32_t s : at.block == record ? first : blocks_.successors[at.block]) {
         if (by_loop && s == at.block) continue;   // another round
+        if (nodes_[s].numbered) continue;         // leads to no block that is reached another way
         std::vector<uint32_t>& known = by_loop ? reached_by_loop : reached;
         if (contains(known, s)) return false;
         known.push_back(s);
@@ -193,13 +201,14 @@ bool takes_fixed_time(const Code& code, const ProbeBlock& block) { return takes_
 
 std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const std::vector<bool>& recorded,
                                  const std::vector<uint64_t>& executions, const std::vector<bool>& full,
-                                 const std::vector<unsigned>& queued, const std::vector<bool>& loops) {
+                                 const std::vector<unsigned>& queued, const std::vector<bool>& loops, const std::vector<WayRegion>& regions) {
   const auto n = static_cast<uint32_t>(blocks.blocks.size());
   std::vector<uint32_t> order(n - 1);
   std::iota(order.begin(), order.end(), 1u);
   if (executions.size() == n)
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return executions[a] > executions[b]; });
   ImpliedChooser chooser(code, blocks, full, queued);
+  for (const WayRegion& region : regions) chooser.number_ways(region);
   for (uint32_t s : order)
     if (s < loops.size() && loops[s] && !recorded[s]) chooser.imply_loop(s, behind_loop(blocks, s));
   for (uint32_t s : order)

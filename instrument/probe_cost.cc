@@ -18,7 +18,8 @@ constexpr BitRange place_field = bits(63, 40);
 
 // A store with a uniform base and an offset in a register hands over four words, one for each eight lanes; if it is a column (`mem`) a
 // word of its own for every lane. All others store the same words in all lanes.
-enum class Column : uint8_t { none, addresses, rounds };
+// Of lanes that end (`ends`) there is none, mostly.
+enum class Column : uint8_t { none, addresses, rounds, ends };
 ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column, bool whole_sectors) {
   constexpr BitRange lane_field = bits(31, 24);
   constexpr uint64_t no_register = 255, line_bytes = 128, line_cycles = 4, sector_bytes = 32, groups = 4;
@@ -31,11 +32,13 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column,
     const bool by_lanes = sass::opcode13(w) == stg_uniform && get_bits(w, lane_field) != no_register;
     // In whole sectors only what has the same place in all lanes; heads of slots have addresses in registers.
     const bool one_place = sass::opcode13(w) == stg_uniform && !by_lanes;
-    c.partial_stores = whole_sectors ? one_place : !by_lanes || column != Column::addresses;
+    const bool hardly = by_lanes && column == Column::ends && fx.guarded;
+    c.partial_stores = whole_sectors ? one_place : !by_lanes || (column != Column::addresses && !hardly);
     c.store_cycles = by_lanes && column == Column::addresses && !fx.guarded ? line_cycles : by_lanes && column != Column::none ? 1 : 1 + registers;
     // Under a guard: of the lanes that differ from the first, mostly none. Few lanes leave a loop at once.
     c.stored_bytes = !by_lanes                     ? whole_sectors && !one_place ? sector_bytes : fx.access_bytes
                      : column == Column::none      ? std::max(whole_sectors ? sector_bytes : 0, groups * fx.access_bytes)
+                     : hardly                      ? 0
                      : column == Column::addresses ? fx.guarded ? 0 : line_bytes
                                                    : sector_bytes;
   }
@@ -107,8 +110,13 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
   const auto cost_at = [&](size_t word, uint32_t block) -> Result<ProbeCost> {
     XT_TRY(const auto w, read_at<sass::RawInst>(text, word * sass::inst_bytes, "word"));
     const auto place = static_cast<uint32_t>(get_bits(w, place_field));
-    const bool rounds = block < spliced.map.blocks.size() && place != 0 && spliced.map.blocks[block].rounds_at == place;
-    return cost_of(*arch, w, rounds ? Column::rounds : columns.contains({block, place}) ? Column::addresses : Column::none, spliced.map.layout.whole_sectors);
+    const bool known = block < spliced.map.blocks.size();
+    const bool rounds = known && place != 0 && spliced.map.blocks[block].rounds_at == place;
+    const Column column = known && spliced.map.blocks[block].numbered ? Column::ends
+                          : rounds                                    ? Column::rounds
+                          : columns.contains({block, place})          ? Column::addresses
+                                                                      : Column::none;
+    return cost_of(*arch, w, column, spliced.map.layout.whole_sectors);
   };
   const auto add = [&](size_t word, uint32_t block, uint64_t n) -> Status {
     XT_TRY(const ProbeCost c, cost_at(word, block));

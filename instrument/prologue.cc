@@ -20,6 +20,9 @@ constexpr uint8_t sb_values = 0, sb_stores = 1;   // nothing is outstanding at e
 constexpr Schedule after(unsigned stall) { return {.stall = stall}; }
 constexpr Schedule loads(unsigned stall = scoreboard_visible) { return {.stall = stall, .write_barrier = sb_values}; }
 
+// Of the column in front of the first record, but for one that is stored with the head. UniformPlan::header holds its end, as the cursor does at first.
+constexpr uint32_t bytes_of_ends(const wire::SlotLayout& layout) { return layout.ends_at != 0 ? wire::column_bytes : 0; }
+
 constexpr Gpr next(Gpr r) { return {static_cast<uint8_t>(r.index + 1)}; }
 
 // Bits of the lane number, which stand in the low bits of `v`, to the predicates of the lane groups. Clobbers t and u.
@@ -211,6 +214,10 @@ class Classic {
     if (lanes_.sector_word) put(seq_, own_copy(r6, *lanes_.sector_word), after(vector_to_vector));
     to_uniform(ur_.address, r6);
     to_uniform(high_half(ur_.address), r7, layout_.headless ? r2ur_to_use : 1);
+    if (layout_.ends_at != 0) {
+      to_uniform(ur_.header, r6);
+      to_uniform(high_half(ur_.header), r7);
+    }
     if (layout_.headless) return;
     put(seq_, enc::s2r(r2, enc::sr_virtid), loads(r2ur_to_use));
     put(seq_, enc::cs2r32(r5, enc::sr_globaltimer_lo));
@@ -218,7 +225,9 @@ class Classic {
     put(seq_, place_time(r5), after(vector_to_vector));
     put(seq_, pack_place(r5, r2, r5), when_read(vector_to_memory));
     put(seq_, store_head({r6}, r4), {.stall = scoreboard_visible, .read_barrier = sb_stores});
-    put(seq_, enc::uiadd3_imm(ur_.address, ur_.address, layout_.lead_bytes), after(uniform_to_vector));
+    const uint32_t first_record = layout_.lead_bytes + bytes_of_ends(layout_);
+    if (layout_.ends_at != 0) put(seq_, enc::uiadd3_imm(ur_.header, ur_.header, first_record));
+    put(seq_, enc::uiadd3_imm(ur_.address, ur_.address, first_record), after(uniform_to_vector));
     drain();
   }
 
@@ -244,7 +253,7 @@ class Light {
         const Registers& r, const HeldHead* held)
       : arch_(arch), shape_(shape), layout_(layout), groups_(groups), lanes_(lanes), ur_(scratch.uniform()),
         sb_(scratch.scoreboard()), r_(r),
-        holds_head_(held != nullptr), first_record_(layout.lead_bytes + (held != nullptr ? held->record_bytes : 0)) {}
+        holds_head_(held != nullptr), first_record_(layout.lead_bytes + (held != nullptr ? held->record_bytes : 0) + bytes_of_ends(layout)) {}
 
   // First half: loads, and what needs none.
   Sequence start() {
@@ -304,8 +313,9 @@ class Light {
       put(seq, enc::mov_imm(next(address()), static_cast<uint32_t>(layout_.slots >> 32)), after(vector_to_memory));
     }
     to_uniform(arch_, seq, ur_.address, address(), 1, sb_);
+    if (layout_.ends_at != 0) to_uniform(arch_, seq, ur_.header, address(), 1, sb_);
     if (!holds_head_ && !layout_.headless)
-      put(seq, store_head({address(), -static_cast<int32_t>(layout_.lead_bytes)}, clock()),
+      put(seq, store_head({address(), -static_cast<int32_t>(first_record_)}, clock()),
           {.stall = scoreboard_visible, .read_barrier = sb_});
     if (groups_) set_lane_groups(seq, *groups_, thread(), spare(), virtid());
     if (lanes_.offset) set_lane_offset(seq, *lanes_.offset, thread(), 0);
@@ -327,7 +337,8 @@ class Light {
 
   void constants(Sequence& seq) {
     put(seq, enc::mov_imm(address(), static_cast<uint32_t>(layout_.slots) + first_record_));
-    put(seq, enc::umov_imm(high_half(ur_.address), static_cast<uint32_t>(layout_.slots >> 32)));
+    for (const Ureg pair : {ur_.address, ur_.header})
+      if (pair.index == ur_.address.index || layout_.ends_at != 0) put(seq, enc::umov_imm(high_half(pair), static_cast<uint32_t>(layout_.slots >> 32)));
     if (!layout_.headless) put(seq, enc::cs2r32(time(), enc::sr_globaltimer_lo));
   }
 

@@ -298,9 +298,9 @@ Result<Spliced> Splicer::splice_once(const Plan& plan, const wire::SlotLayout& l
   std::vector<sass::enc::Ureg> counters;
   bool chains_by_groups = false;
   std::vector<uint32_t> not_taken;
-  std::optional<sass::enc::Gpr> rounds;
+  std::optional<sass::enc::Gpr> rounds, ways;
   ProbeContext context{code, blocks, liveness, scope, plan, layout, scratch, insertions, held_head, lanes.offset, lanes.masks,
-                       lanes.sector_word, counters, chains_by_groups, not_taken, rounds, out.map};
+                       lanes.sector_word, counters, chains_by_groups, not_taken, rounds, ways, out.map};
   for (uint32_t b = 0; b < plan.unrecorded.size(); ++b) out.map.blocks[b].unrecorded = plan.unrecorded[b] && plan.probe != ProbeKind::count;
   XT_TRY_STATUS(leave_to_other_parts(context));
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
@@ -315,7 +315,7 @@ Result<Spliced> Splicer::splice_once(const Plan& plan, const wire::SlotLayout& l
   if (groups && !four_groups) groups->both = {};
   std::optional<Decision> decision;
   if (plan.samples()) decision = build_decision(code, blocks, shape, plan, scratch);
-  Prologue prologue = build_prologue(code, blocks, shape, plan, layout, groups,
+  Prologue prologue = build_prologue(code, blocks, shape, plan, out.map.layout, groups,
                                      held_head, lanes, insertions, scratch);
   for (const sass::enc::Ureg r : counters) put(prologue.words, sass::enc::umov_imm(r, 0));
   if (!counters.empty()) put_pause(prologue.words, latency::uniform_to_vector);
@@ -359,8 +359,18 @@ Result<Spliced> Splicer::splice_once(const Plan& plan, const wire::SlotLayout& l
     if (lanes.offset) out.claims.lane_offset = lanes.offset->index;
     for (const wire::Block& b : out.map.blocks) {
       out.claims.loops.push_back(b.loop);
-      out.claims.rounds_at.push_back(b.rounds_at);
+      out.claims.rounds_at.push_back(b.has_ways ? 0 : b.rounds_at);
       out.claims.rounds_alike.push_back(b.rounds_alike);
+    }
+  }
+  if (ways) {
+    out.claims.ways = ways->index;
+    out.claims.lane_offset = lanes.offset->index;
+    out.claims.ends = scratch.uniform().header.index;
+    for (const wire::Block& b : out.map.blocks) {
+      out.claims.numbered.push_back(b.numbered);
+      out.claims.way_numbers.push_back({b.way_number, b.way_adds});
+      out.claims.ways_at.push_back(b.has_ways ? b.rounds_at : 0);
     }
   }
   if (lanes.sector_word) {

@@ -348,7 +348,9 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
   check_points(v, claims, out);
   v.rounds = claims.rounds;
   const Blocks blocks = find_blocks(v.old);
+  v.ways = claims.ways;
   check_rounds(v, claims, blocks, out);
+  check_ways(v, claims, blocks, out);
   check_sectors(v, claims, blocks, out);
   check_lengths(v, claims, blocks, out);
   check_forks(v, claims, blocks, out);

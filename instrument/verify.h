@@ -33,6 +33,10 @@
 //   rounds-counted      `block`: where the rounds of a loop of one block are counted instead of recorded, each lane's counter is 0 when it
 //                       comes to the loop, or another way to the block that lanes leave it for; it grows by one a round and nowhere
 //                       else; and that block's record holds it, of each lane or of any where they leave together, at the place that is claimed
+//   ways-numbered       `block`: where lanes number their ways through a region instead of leaving records, it is entered from one block alone, leads to
+//                       one alone, which is entered from nowhere else, and not back; what inserted words do to the number makes it another one for
+//                       each way to that block, whose record has it, and for each way to a lane's end; lanes that end store it, and no others, to
+//                       their place in front of where the records began; and nothing else writes the number or those places
 //   sector-filled       records in whole sectors: the register that says which word of a sector a lane stores is made once, by the
 //                       prologue, and nothing else writes it; every store of a full block's record takes its places from it; under `mem` all
 //                       words of the sectors that it writes to are among those that the lanes store
@@ -101,6 +105,14 @@ struct SpliceClaims {
   std::vector<bool> loops{};                     // by block: of these, each of one block
   std::vector<uint32_t> rounds_at{};             // by block: byte in its record where the counts are; 0: it has none
   std::vector<bool> rounds_alike{};              // by block: one word for all lanes
+  std::optional<uint8_t> ways{};                 // register in which lanes number their ways through regions without records
+  std::vector<bool> numbered{};                  // by block: of such a region
+  struct WayNumber {
+    uint32_t number = 0, adds = 0;               // as in wire::Block
+  };
+  std::vector<WayNumber> way_numbers{};          // by block
+  std::vector<uint32_t> ways_at{};               // by block: byte in its record where the numbers are; 0: it has none
+  std::optional<uint8_t> ends{};                 // uniform register, of a pair: the end of the column for lanes that end on their way
   std::optional<uint8_t> sector_word{};          // register that the prologue sets to 4 * (lane / 4)
   std::vector<bool> sector_full{};               // by block: with that, stores there fill sectors
   std::vector<uint32_t> forks{};                 // blocks whose record says who falls through to the next one

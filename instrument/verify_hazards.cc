@@ -441,6 +441,7 @@ class Hazards {
     s.unread &= ~fx.use.gpr;
     if (fx.kind == sass::MemKind::none) s.unread |= fx.def.gpr;
     if (v_.rounds) s.unread.reset(*v_.rounds);   // 0 again, though nobody came by a loop
+    if (v_.ways) s.unread.reset(*v_.ways);       // another number, though nobody ended
     s.probe_guard |= fx.def.pred;
     const bool r2ur = fx.mnemonic == "R2UR";
     const bool slow_uniform = fx.mnemonic == "UIADD3" || fx.mnemonic == "ULOP3" || fx.mnemonic == "UIMAD";

@@ -10,7 +10,7 @@ namespace {
 
 using namespace fields;
 
-constexpr uint16_t iadd3_imm = 0x810, stg_mask = 0xfff, stg_opcode = 0x986;   // [11:0]
+constexpr uint16_t stg_mask = 0xfff, stg_opcode = 0x986;   // [11:0]
 
 class Rounds {
  public:
@@ -51,16 +51,9 @@ class Rounds {
 
   // The rest of the prologue stands in the blocks that the kernel begins with, one behind the other: nothing is counted there.
   void check_lane_offset() {
-    std::vector<uint32_t> arrivals(blocks_.blocks.size(), 0);
-    for (const auto& next : blocks_.successors)
-      for (uint32_t s : next) ++arrivals[s];
-    std::vector<bool> begins(blocks_.blocks.size(), false);
-    for (uint32_t b = 0; !begins[b];) {
-      begins[b] = claims_.rounds_at[b] == 0;
-      const std::vector<uint32_t>& next = blocks_.successors[b];
-      if (begins[b] && next.size() == 1 && arrivals[next[0]] == 1) b = next[0];
-      else break;
-    }
+    std::vector<bool> uses;
+    for (const uint32_t at : claims_.rounds_at) uses.push_back(at != 0);
+    const std::vector<bool> begins = beginning_blocks(blocks_, uses);
     for (uint32_t b = 0; b < blocks_.blocks.size(); ++b)
       for (uint32_t k = first(b); k < end(b); ++k)
         if (!begins[b] && v_.effects[k].def.gpr.test(*claims_.lane_offset)) fail(k, "what the prologue has set to 4 * lane is written again");
@@ -156,6 +149,20 @@ class Rounds {
 };
 
 }  // namespace
+
+std::vector<bool> beginning_blocks(const Blocks& blocks, const std::vector<bool>& uses) {
+  std::vector<uint32_t> arrivals(blocks.blocks.size(), 0);
+  for (const auto& next : blocks.successors)
+    for (uint32_t s : next) ++arrivals[s];
+  std::vector<bool> begins(blocks.blocks.size(), false);
+  for (uint32_t b = 0; !begins[b];) {
+    begins[b] = !uses[b];
+    const std::vector<uint32_t>& next = blocks.successors[b];
+    if (begins[b] && next.size() == 1 && arrivals[next[0]] == 1) b = next[0];
+    else break;
+  }
+  return begins;
+}
 
 void check_rounds(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out) {
   if (claims.rounds) Rounds(v, claims, blocks, out).run();

@@ -29,6 +29,7 @@ struct SpliceView {
   uint32_t prologue_first = 0, prologue_words = 0;   // as in SpliceClaims
   std::vector<bool> not_taken;                    // by old instruction: as claimed
   std::optional<uint8_t> rounds;                  // register that counts rounds, as claimed: who sets it to 0 need not have read it
+  std::optional<uint8_t> ways;                    // that numbers ways: who sets it need not have read it either
   uint32_t old_registers = 0, new_registers = 0;
   static constexpr uint32_t inserted = 0xffffffff;
 
@@ -57,6 +58,10 @@ void check_lengths(const SpliceView& v, const SpliceClaims& claims, const Blocks
 void check_points(SpliceView& v, const SpliceClaims& claims, Violations& out);
 // verify_rounds.cc: rounds-counted.
 void check_rounds(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
+// verify_ways.cc: ways-numbered.
+void check_ways(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
+// The blocks that a kernel begins with, one behind the other, up to the first that `uses` something that the prologue has set: its rest may stand there.
+std::vector<bool> beginning_blocks(const Blocks& blocks, const std::vector<bool>& uses);
 // verify_sectors.cc: sector-filled.
 void check_sectors(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_forks.cc: fork-recorded.

@@ -51,11 +51,32 @@ bool Executions::leave_loops(uint32_t block, uint32_t mask, const std::array<uin
   return true;
 }
 
+// The way ends behind the lane's last execution so far.
+bool Executions::leads(uint32_t lane, ImpliedBlocks::End to) const {
+  if (latest_[lane] == nowhere) return false;
+  const uint32_t block = executions_[latest_[lane]].block;
+  return !map_.blocks[block].returns && implied_.behind(block).last_to.contains(to);
+}
+
+bool Executions::come_by_ways(uint32_t block, uint32_t mask, const std::array<uint32_t, 32>& numbers) {
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    if ((mask >> lane & 1) != 0 && !leads(lane, {block, numbers[lane]})) return false;
+  comings_.push_back({executions_.size(), numbers});
+  return true;
+}
+
+bool Executions::end_on_ways(const std::array<uint32_t, 32>& numbers) {
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    if (numbers[lane] != 0 && !leads(lane, {ImpliedBlocks::none, numbers[lane]})) return false;
+  ended_ = numbers;
+  return true;
+}
+
 // From back to front, what each lane does next.
 void Executions::finish() {
   std::vector<Execution> all;   // last first
   NextEnds next;
-  next.fill(ImpliedBlocks::none);
+  for (size_t lane = 0; lane < next.size(); ++lane) next[lane] = {ImpliedBlocks::none, ended_[lane]};
   std::vector<LaneCalls::Targets> targets;   // of executions that return, in order
   if (implied_.returning()) {
     LaneCalls calls(map_, implied_);
@@ -80,6 +101,11 @@ void Executions::finish() {
     all.push_back(e);
     for (uint32_t lane = 0; lane < 32; ++lane)
       if (e.mask >> lane & 1) next[lane] = ImpliedBlocks::end_at(e.block, false);
+    if (!comings_.empty() && comings_.back().execution == executions_.size() - 1) {
+      for (uint32_t lane = 0; lane < 32; ++lane)
+        if (e.mask >> lane & 1) next[lane].number = comings_.back().numbers[lane];
+      comings_.pop_back();
+    }
     const auto leaves = [&](size_t back) { return leavings_.size() > back && leavings_[leavings_.size() - 1 - back].execution == executions_.size() - 1; };
     for (size_t k = 0; leaves(k); ++k)
       for (uint32_t left = leavings_[leavings_.size() - 1 - k].mask; left != 0; left &= left - 1)
@@ -144,7 +170,7 @@ void Executions::gather(const Execution& e, const ImpliedBlocks::Ways& ways, Nex
     uint64_t earliest = e.last;
     if (all.empty()) {
       earliest = end_of(e);
-      for (uint32_t s = ways.to(g); s != ImpliedBlocks::none; s = ways.steps[s].before) earliest += map_.blocks[ways.steps[s].block].least_cycles;
+      for (uint32_t s = ways.to(ImpliedBlocks::end_at(g, false)); s != ImpliedBlocks::none; s = ways.steps[s].before) earliest += map_.blocks[ways.steps[s].block].least_cycles;
     }
     Execution together{g, all_lanes_, earliest, earliest, clocks_.size()};
     clocks_.resize(clocks_.size() + block.clocks);
@@ -166,7 +192,7 @@ Executions::Behind Executions::lanes_behind(const Execution& e, const ImpliedBlo
   std::vector<uint32_t> lanes(ways.steps.size(), 0);
   uint64_t cycles = 0;
   for (uint32_t left = e.mask; left != 0;) {
-    const uint32_t to = next[static_cast<size_t>(std::countr_zero(left))];
+    const ImpliedBlocks::End to = next[static_cast<size_t>(std::countr_zero(left))];
     uint32_t together = 0;
     for (uint32_t lane = 0; lane < 32; ++lane)
       if (left >> lane & 1 && next[lane] == to) together |= 1u << lane;
@@ -180,15 +206,21 @@ Executions::Behind Executions::lanes_behind(const Execution& e, const ImpliedBlo
 }
 
 // The executions behind `e`, last first. They begin as late as the warp's next clock allows by the stall counts; where there is
-// none, as early as the clock before allows.
+// none, as early as the clock before allows. Where lanes have numbered their ways they may be many: then all are stretched alike to fill the time.
 void Executions::through(const Execution& e, const ImpliedBlocks::Ways& ways, const NextEnds& next, std::vector<Execution>& all) {
   const auto [lanes, cycles] = lanes_behind(e, ways, next);
   uint64_t clock = all.empty() ? end_of(e) + cycles : all.back().clock;
+  bool numbered = false;
+  for (size_t s = 0; s < lanes.size(); ++s) numbered |= lanes[s] != 0 && map_.blocks[ways.steps[s].block].numbered;
+  const uint64_t end = clock, begin = std::max(e.last, std::min(end_of(e), end)), time = end > begin ? end - begin : 0;
+  const auto stretched = [&](uint64_t left) { return begin + time - (cycles == 0 ? 0 : time * left / cycles); };
+  uint64_t rest = 0;   // stall cycles of what lies in front of `end`
   for (size_t s = lanes.size(); s-- > 0;) {
     if (lanes[s] == 0) continue;
     const uint32_t block = ways.steps[s].block;
     const uint64_t behind = clock;
-    clock = std::max(e.last, clock - std::min<uint64_t>(clock, map_.blocks[block].least_cycles));
+    rest += map_.blocks[block].least_cycles;
+    clock = std::max(e.last, numbered ? stretched(rest) : clock - std::min<uint64_t>(clock, map_.blocks[block].least_cycles));
     all.push_back({block, lanes[s], clock, clock, clocks_.size()});
     if (map_.blocks[block].clocks == 0) continue;
     clocks_.resize(clocks_.size() + map_.blocks[block].clocks);

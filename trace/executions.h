@@ -46,6 +46,10 @@ class Executions {
   }
   // The next execution, at `clock`, is of lanes that may have counted rounds of a loop in front of it. False: what they counted can not be.
   bool leave_loops(uint32_t block, uint32_t mask, const std::array<uint32_t, 32>& rounds, uint64_t clock);
+  // The next execution is of lanes that have numbered their ways to it: by lane. False: these can not be.
+  bool come_by_ways(uint32_t block, uint32_t mask, const std::array<uint32_t, 32>& numbers);
+  // Before finish(): by lane, the number of the way on which it ended; 0: it was on none. False: these can not be.
+  bool end_on_ways(const std::array<uint32_t, 32>& numbers);
   // Puts the executions of implied blocks among the others, and emits all that were added.
   void finish();
   void put(const wire::Chunk& c) {
@@ -68,6 +72,10 @@ class Executions {
     uint32_t first, most;       // of their rounds those up to `first` are in front of an earlier leaving
   };
   static constexpr size_t nowhere = ~size_t{0};
+  struct Coming {
+    size_t execution;           // in executions_
+    std::array<uint32_t, 32> numbers;   // by lane: of its way there
+  };
   struct Behind {
     std::vector<uint32_t> lanes;   // by step; of loops none
     uint64_t cycles = 0;           // of the blocks that lanes went through
@@ -78,6 +86,7 @@ class Executions {
   void put_rounds(const std::vector<Leaving>& leavings, const NextEnds& next, std::vector<Execution>& all);
   void gather(const Execution& e, const ImpliedBlocks::Ways& ways, NextEnds& next, std::vector<Execution>& all);
   Behind lanes_behind(const Execution& e, const ImpliedBlocks::Ways& ways, const NextEnds& next) const;
+  bool leads(uint32_t lane, ImpliedBlocks::End to) const;
   void through(const Execution& e, const ImpliedBlocks::Ways& ways, const NextEnds& next, std::vector<Execution>& all);
   uint64_t end_of(const Execution& e) const;
 
@@ -86,6 +95,8 @@ class Executions {
   const uint32_t all_lanes_;            // of the warp
   std::vector<Execution> executions_;   // not yet emitted
   std::vector<Leaving> leavings_;       // of those
+  std::vector<Coming> comings_;         // likewise
+  std::array<uint32_t, 32> ended_{};    // by lane: number of the way on which it ended
   std::array<size_t, 32> latest_;       // by lane: its last one so far
   std::map<Origin, uint32_t> most_rounds_;   // in front of leavings so far
   std::vector<uint64_t> clocks_;        // of instructions, of those

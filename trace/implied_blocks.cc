@@ -9,23 +9,29 @@ namespace {
 
 using Ways = ImpliedBlocks::Ways;
 
+constexpr size_t most_steps = 4096;   // behind one record
+
 bool is_step(const wire::Block& b) { return b.implied && !b.gathered; }
 
-// On a way that has led up to `step`.
-void enter(const wire::AddressMap& map, uint32_t block, uint32_t step, Ways& ways) {
+// On a way that has led up to `step`; `number`: of the way, where it has one.
+void enter(const wire::AddressMap& map, uint32_t block, uint32_t step, uint32_t number, Ways& ways) {
   if (block >= map.blocks.size()) return;
-  if (!is_step(map.blocks[block])) {
-    ways.last_to.emplace(ImpliedBlocks::end_at(block, false), step);
-    return;
-  }
-  XT_CHECK(std::none_of(ways.steps.begin(), ways.steps.end(), [&](const ImpliedBlocks::Step& known) { return known.block == block; }),
+  const wire::Block& b = map.blocks[block];
+  const auto ends = [&](ImpliedBlocks::End end, uint32_t last) {
+    const bool alone = ways.last_to.emplace(end, last).second;
+    XT_CHECK(alone || end.number == 0, "a number of its own for each way");
+  };
+  if (!is_step(b)) return ends({block, number}, step);
+  XT_CHECK(b.numbered || std::none_of(ways.steps.begin(), ways.steps.end(), [&](const ImpliedBlocks::Step& known) { return known.block == block; }),
            "one way to each implied block");
+  XT_CHECK(ways.steps.size() < most_steps, "ways without end");
   ways.steps.push_back({block, step});
   const auto here = static_cast<uint32_t>(ways.steps.size() - 1);
-  if (map.blocks[block].exits) ways.last_to.emplace(ImpliedBlocks::none, here);
-  for (uint32_t s : map.blocks[block].successors)
-    if (!map.blocks[block].loop) enter(map, s, here, ways);
-    else if (s != block) ways.last_to.emplace(ImpliedBlocks::end_at(s, true), here);
+  if (b.numbered) number = b.way_number != 0 ? b.way_number : number + b.way_adds;
+  if (b.exits) ends({ImpliedBlocks::none, number}, here);
+  for (uint32_t s : b.successors)
+    if (!b.loop) enter(map, s, here, number, ways);
+    else if (s != block) ends(ImpliedBlocks::end_at(s, true), here);
 }
 
 }  // namespace
@@ -35,10 +41,10 @@ ImpliedBlocks::ImpliedBlocks(const wire::AddressMap& map) : ways_(map.blocks.siz
     const wire::Block& block = map.blocks[b];
     if (is_step(block)) continue;
     any_ |= block.implied;
-    if (block.exits) ways_[b].last_to[none] = none;
+    if (block.exits) ways_[b].last_to[End{}] = none;
     for (uint32_t s : block.successors) {
       Ways& ways = block.returns && !block.implied ? returning_[{b, s}] : ways_[b];
-      enter(map, s, none, ways);
+      enter(map, s, none, s < map.blocks.size() && map.blocks[s].numbered ? block.way_number : 0, ways);
       if (block.returns && !block.implied) finish(map, ways);
     }
     finish(map, ways_[b]);
@@ -47,7 +53,7 @@ ImpliedBlocks::ImpliedBlocks(const wire::AddressMap& map) : ways_(map.blocks.siz
 
 void ImpliedBlocks::finish(const wire::AddressMap& map, Ways& ways) {
   for (const auto& [to, last] : ways.last_to)
-    if (to != none && map.blocks[to / 2].gathered) ways.gathered.push_back(to / 2);
+    if (to.block != none && map.blocks[to.block].gathered) ways.gathered.push_back(to.block);
   any_ |= !ways.steps.empty();
 }
 

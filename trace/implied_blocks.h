@@ -1,8 +1,10 @@
 // The blocks without records that lanes may go through behind one with a record, and which of them lead where. A gathered block stands
 // among the blocks with records: it is where ways end and begin. Behind a block with a record that returns, ways are told by where it
-// returns to. A loop whose rounds are counted is the last block on its way, which ends where lanes leave it.
+// returns to. A loop whose rounds are counted is the last block on its way, which ends where lanes leave it. Through a region in which lanes number
+// their ways several lead to one place, each by a number of its own, and a block may be on several of them.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -15,9 +17,14 @@ namespace xtrace::trace {
 class ImpliedBlocks {
  public:
   static constexpr uint32_t none = ~0u;
-  // Where a way ends: a block with a record, by a counted loop or not; none: a lane has no more.
-  using End = uint32_t;
-  static End end_at(uint32_t block, bool by_loop) { return 2 * block + (by_loop ? 1 : 0); }
+  // Where a way ends: a block with a record; none: a lane has no more. `number`: by which of several ways, through a region in which they are
+  // numbered, or by a counted loop; 0: by no such way.
+  struct End {
+    uint32_t block = none, number = 0;
+    auto operator<=>(const End&) const = default;
+  };
+  static constexpr uint32_t by_a_loop = ~0u;
+  static End end_at(uint32_t block, bool by_loop) { return {block, by_loop ? by_a_loop : 0}; }
 
   struct Step {
     uint32_t block = none, before = none;   // before: the step that lanes come from; none: the recorded block

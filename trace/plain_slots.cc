@@ -48,6 +48,7 @@ class Stream {
       else
         chunked_record();
     }
+    if (map_.layout.ends_at != 0 && terminated_ && !gave_up_ && !executions_.end_on_ways(ends_)) return give_up();
     executions_.finish();
   }
   uint32_t bytes() const { return executions_.bytes(); }
@@ -58,7 +59,7 @@ class Stream {
 
  private:
   void execution(uint32_t block, uint32_t mask) { executions_.add({block, mask, clock_, clock_}); }
-  // By lane, as counted in the loops in front of the block.
+  // By lane, as counted in the loops in front of the block; or the numbers of the ways to it.
   std::array<uint32_t, 32> rounds_of(uint32_t block) const {
     const wire::Block& behind = map_.blocks[block];
     if (!behind.rounds_alike) return value_at<std::array<uint32_t, 32>>(slot_, at_ + behind.rounds_at);
@@ -66,8 +67,16 @@ class Stream {
     rounds.fill(value_at<uint32_t>(slot_, at_ + behind.rounds_at));
     return rounds;
   }
+  // Where no record is: a column for lanes that end, which it reads.
+  void pass_ends() {
+    if (map_.layout.ends_at == 0 || at_ != map_.layout.ends_at || at_ + wire::column_bytes > slot_.size()) return;
+    ends_ = value_at<std::array<uint32_t, 32>>(slot_, at_);
+    at_ += wire::column_bytes;
+    unwritten_ += 4 * static_cast<uint64_t>(std::count(ends_.begin(), ends_.end(), 0u));
+  }
   // Room for `bytes` and a first word that is not zero.
   bool begins(uint32_t bytes) {
+    pass_ends();
     const bool room = at_ + bytes <= slot_.size();
     terminated_ = room && value_at<uint32_t>(slot_, at_) == 0;
     ended_ = !room || terminated_;
@@ -76,7 +85,7 @@ class Stream {
   void give_up() {
     executions_.finish();
     executions_.put({{no_record, 0, 0, 0}});
-    ended_ = terminated_ = true;
+    ended_ = terminated_ = gave_up_ = true;
   }
 
   void short_record() {
@@ -90,7 +99,8 @@ class Stream {
     clock_ += ((word >> n) - static_cast<uint32_t>(clock_)) & (~0u >> n);
     const bool full = map_.blocks[block].full;
     const uint32_t mask = full ? all_lanes_ : value_at<uint32_t>(slot_, at_ + sizeof word);
-    if (map_.blocks[block].rounds_at != 0 && !executions_.leave_loops(block, mask, rounds_of(block), clock_)) return give_up();
+    if (map_.blocks[block].has_ways && !executions_.come_by_ways(block, mask, rounds_of(block))) return give_up();
+    if (map_.blocks[block].rounds_at != 0 && !map_.blocks[block].has_ways && !executions_.leave_loops(block, mask, rounds_of(block), clock_)) return give_up();
     execution(block, mask);
     if (map_.blocks[block].forks) {
       const auto through = value_at<uint32_t>(slot_, at_ + sizeof word);
@@ -177,7 +187,8 @@ class Stream {
   uint64_t clock_, at_;
   Executions executions_;
   uint64_t doubtful_ = 0, unwritten_ = 0;
-  bool ended_ = false, terminated_ = false;
+  std::array<uint32_t, 32> ends_{};   // by lane: number of the way on which it ended
+  bool ended_ = false, terminated_ = false, gave_up_ = false;
   bool halves_ = false;          // the record before ended with half a clock
 };
 
@@ -307,6 +318,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
   out.index_bits = 0;
   out.short_records = out.short_pairs = out.headless = out.whole_sectors = false;
   out.entry_in_head = false;
+  out.ends_at = 0;
   std::vector<bool> recorded(map.blocks.size());
   for (size_t b = 0; b < map.blocks.size(); ++b) {
     recorded[b] = recorded[b] || map.blocks[b].record_bytes != 0 || map.blocks[b].implied || (l.entry_in_head && b == 0);
@@ -317,7 +329,7 @@ Result<RecordView> view_plain_slots(const wire::AddressMap& map, DeviceReader re
     wire::Block& block = view.map.blocks[b];
     block.chain.clear();
     block.rounds_at = 0;
-    block.forks = false;
+    block.forks = block.numbered = block.has_ways = false;
     if (recorded[b]) block.record_bytes = block.clocks == 0 ? chunk_bytes : wire::inst_record_bytes(block.clocks);
   }
   view.headers.resize(headers.size() * sizeof(wire::WarpHeader));

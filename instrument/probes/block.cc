@@ -162,9 +162,10 @@ ShortForm short_form(const ProbeContext& c, bool chains, const std::vector<bool>
   return {.aligned = missing * seldom > all || (pairs != 0 && longer * seldom <= words) || (forked != 0 && longer <= 2 * forked)};
 }
 
-// Blocks without records; `loops`: of these, those whose rounds are counted, in c.rounds.
+// Blocks without records; `loops`: of these, those whose rounds are counted, in c.rounds; `regions`: in which ways are numbered, in c.ways.
 struct Chosen {
   std::vector<bool> implied, loops;
+  std::vector<WayRegion> regions{};
 };
 
 // All lanes of the warp are in this block, and in the loops that they leave for it.
@@ -174,13 +175,8 @@ bool leave_together(const ProbeContext& c, const std::vector<bool>& loops, uint3
   return together;
 }
 
-// Block 1 has its own where it is stored with the head.
-Chosen choose_implied(const ProbeContext& c) {
+Chosen choose_loops(const ProbeContext& c, const std::vector<bool>& recorded) {
   const size_t n = c.blocks.blocks.size();
-  std::vector<bool> recorded(n, false);
-  if (c.scope.is_sparse()) return {recorded, recorded};   // hardly anything stands around a block that would tell of it
-  if (c.always_follows(0)) recorded[0] = recorded[1] = true;
-  keep_beside_unrecorded(c, recorded);
   std::vector<bool> loops = countable_loops(c.code, c.blocks, c.plan.executions, full_blocks(c));
   std::vector<bool> implied = implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c), {}, loops);
   for (uint32_t b = 0; b < n; ++b) loops[b] = loops[b] && implied[b];
@@ -192,6 +188,28 @@ Chosen choose_implied(const ProbeContext& c) {
   if (c.rounds && (alike || c.lane_offset)) return {implied, loops};
   c.rounds.reset();
   return {implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c)), std::vector<bool>(n, false)};
+}
+
+// Block 1 has its own where it is stored with the head.
+Chosen choose_implied(const ProbeContext& c) {
+  const size_t n = c.blocks.blocks.size();
+  std::vector<bool> recorded(n, false);
+  if (c.scope.is_sparse()) return {recorded, recorded};   // hardly anything stands around a block that would tell of it
+  if (c.always_follows(0)) recorded[0] = recorded[1] = true;
+  keep_beside_unrecorded(c, recorded);
+  Chosen chosen = choose_loops(c, recorded);
+  std::vector<WayRegion> regions = way_regions(c.code, c.blocks, recorded, chosen.implied, c.plan.executions, full_blocks(c));
+  if (regions.empty()) return chosen;
+  c.ways = c.scratch.reserve();
+  if (c.ways && !c.lane_offset) c.lane_offset = c.scratch.reserve();
+  if (!c.ways || !c.lane_offset) {
+    c.ways.reset();
+    return chosen;
+  }
+  chosen.implied = implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c), {}, chosen.loops, regions);
+  for (uint32_t b = 0; b < n; ++b) chosen.loops[b] = chosen.loops[b] && chosen.implied[b];
+  chosen.regions = std::move(regions);
+  return chosen;
 }
 
 // In every round one more, and 0 in front of the first. Behind what records put in front of the same instructions.
@@ -244,7 +262,7 @@ Status insert_block(ProbeContext& c) {
     }
     return insert_exit_headers(c);
   }
-  const auto [implied, loops] = choose_implied(c);
+  const auto [implied, loops, regions] = choose_implied(c);
   const std::vector<bool> gathered = gathered_blocks(c.code, c.blocks, implied, full_blocks(c));
   for (uint32_t b = 0; b < blocks; ++b) {
     c.map.blocks[b].implied = implied[b];
@@ -259,6 +277,7 @@ Status insert_block(ProbeContext& c) {
       behind.rounds_at = behind.full ? 4 : 8;
       behind.rounds_alike = leave_together(c, loops, number);
     }
+  describe_ways(c, regions);
   const bool chains = c.map.layout.last_lanes == 32 && chains_pay(c);   // lane groups need all 32
   c.map.layout.entry_in_head = c.full(0) && has_light_prologue(c.plan, c.layout) && c.blocks.runs_once(0);
   const std::vector<bool> forks = fork_blocks(c);
@@ -282,6 +301,7 @@ Status insert_block(ProbeContext& c) {
     XT_TRY_STATUS(insert_short_block(c, b, form, previous));
   }
   if (c.rounds) count_rounds(c, loops);
+  if (c.ways) insert_ways(c);
   return {};
 }
 

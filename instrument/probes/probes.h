@@ -12,6 +12,7 @@
 #include "instrument/relocate.h"
 #include "instrument/scratch.h"
 #include "instrument/sequence.h"
+#include "instrument/way_numbers.h"
 
 namespace xtrace::instrument {
 
@@ -56,8 +57,9 @@ struct ProbeContext {
   bool& chains_by_groups;               // some chain's words lie in lane groups
   std::vector<uint32_t>& not_taken;     // for the verifier (SpliceClaims)
   std::optional<sass::enc::Gpr>& rounds;        // likewise: in which lanes count the rounds of loops without records
-  wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, implied, gathered, loop, rounds_at, full, clock_at; of the layout entry_in_head and
-                          // short_pairs
+  std::optional<sass::enc::Gpr>& ways;          // likewise: in which they number their ways through regions without records
+  wire::AddressMap& map;  // sites; of blocks record_bytes, clocks, chain, implied, gathered, loop, rounds_at, numbered and what belongs to it, full, clock_at; of
+                          // the layout entry_in_head, ends_at and short_pairs
   // Block b leads to b + 1 alone (but may end the warp), which is entered from b alone, stands behind it, and was executed as
   // often; both are full and not implied.
   bool always_follows(uint32_t b) const;
@@ -141,6 +143,10 @@ uint32_t insert_pair_chain(ProbeContext& c, uint32_t block, std::optional<Holder
 // insert_fork gives false.
 std::vector<bool> fork_blocks(const ProbeContext& c);
 bool insert_fork(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
+// Where lanes number their ways: the numbers, and the stores of those that end, in all numbered blocks (ways.cc). What `regions` are goes to the map,
+// before anything is inserted.
+void describe_ways(ProbeContext& c, const std::vector<WayRegion>& regions);
+void insert_ways(ProbeContext& c);
 
 // What one execution of a block writes under `mem` (mem.cc).
 struct MemRecord {

@@ -2,7 +2,7 @@
 // missing. The clock is read at the head of the block, or in front of the first instruction where registers are free; the
 // rest is put off until the kernel itself waits for memory, or until the operands have arrived by the block's own stall
 // counts, so that it costs issue slots and no time.
-// Where lanes come from a loop whose rounds are counted, their counts stand behind.
+// Where lanes come from a loop whose rounds are counted, their counts stand behind; or the numbers of the ways that they came.
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
@@ -18,7 +18,7 @@ using Shape = Holder::Shape;
 ProbeBlock with_followers(const ProbeContext& c, uint32_t number) {
   ProbeBlock all = c.blocks.blocks[number];
   if (c.map.blocks[number].rounds_at != 0) return all;   // the next loop may begin there
-  for (uint32_t b = number; !c.map.blocks[b].exits && c.runs_into(b) && c.map.blocks[b + 1].implied; ++b) all.count += c.blocks.blocks[b + 1].count;
+  for (uint32_t b = number; !c.map.blocks[b].exits && c.runs_into(b) && c.map.blocks[b + 1].implied && !c.map.blocks[b + 1].numbered; ++b) all.count += c.blocks.blocks[b + 1].count;
   return all;
 }
 
@@ -100,7 +100,8 @@ class ShortHead {
       put_pause(at, missing(chained ? last.first : shift, choice.store, vector_to_memory));
       if (early) put(at, enc::mov(head->r(2), word), {.stall = chained ? vector_to_memory : 1});
       if (!chained) put(at, enc::mov_imm(head->r(3), 0), {.stall = vector_to_memory});
-      put(at, with_record_policy(enc::stg(enc::VectorAddress{loads->r(2), -static_cast<int32_t>(c_.layout.lead_bytes + bytes)},
+      const uint32_t ends = c_.map.layout.ends_at != 0 ? wire::column_bytes : 0;   // stands behind this record
+      put(at, with_record_policy(enc::stg(enc::VectorAddress{loads->r(2), -static_cast<int32_t>(c_.layout.lead_bytes + bytes + ends)},
                                           head->r(0), enc::Size::b128)),
           {.stall = scoreboard_visible, .read_barrier = head->scoreboard});
       previous_ = head;
@@ -173,7 +174,8 @@ class ShortHead {
     const wire::Block& block = c_.map.blocks[number_];
     if (block.rounds_at == 0) return;
     const enc::Gpr lane = block.rounds_alike ? enc::RZ : *c_.lane_offset;
-    put(seq, with_record_policy(enc::stg({c_.scratch.uniform().address, lane, static_cast<int32_t>(block.rounds_at)}, *c_.rounds, enc::Size::b32)),
+    const enc::Gpr numbers = block.has_ways ? *c_.ways : *c_.rounds;
+    put(seq, with_record_policy(enc::stg({c_.scratch.uniform().address, lane, static_cast<int32_t>(block.rounds_at)}, numbers, enc::Size::b32)),
         {.stall = scoreboard_visible, .read_barrier = h.scoreboard});
   }
 

@@ -46,7 +46,13 @@ struct Block {
   uint32_t rounds_at = 0;      // short records: byte in the record where these counts are, a column of 32 words; 0: there are none. Lanes
                                // that came another way have counted none; words of lanes that were not active say nothing
   bool rounds_alike = false;   // in every counted execution of loop and block all lanes were active: one word for all of them
-  uint32_t rounds_bytes() const { return rounds_at == 0 ? 0 : rounds_alike ? 4 : 4 * 32; }
+  uint32_t rounds_bytes() const { return rounds_at == 0 ? 0 : rounds_alike ? 4 : column_bytes; }
+  bool numbered = false;       // implied: of a region without records, from the block in front of it to the one that all ways through it lead to.
+                               // Each lane numbers the way that it takes. That block's record has the numbers, and a lane that ends on its way
+                               // leaves its own in the slot (SlotLayout::ends_at)
+  uint32_t way_number = 0;     // numbered, or in front of a region: the lane's number from here on; 0: what it was
+  uint32_t way_adds = 0;       // numbered: and so much more than it was
+  bool has_ways = false;       // what stands at rounds_at are such numbers, and no counts
   bool forks = false;          // short records: it ends in a branch, and the second word of its record has the lanes that fall through to the next
                                // block, which has no record of its own and begins so many cycles behind the clock of this one
   uint32_t fork_cycles = 0;
@@ -182,6 +188,8 @@ struct SlotLayout {
   bool short_pairs = false;    // pair records of two words (filled by the splicer)
   bool entry_in_head = false;  // short block records: block 0 has none (filled by the splicer)
   bool whole_sectors = false;  // `inst` and `mem` in plain slots: see record.h
+  uint32_t ends_at = 0;        // short block records: byte in the slot of a column of words, of lanes that end on a way that they number; the next
+                               // record stands behind it; 0: there is none (filled by the splicer)
   uint32_t warps = 0, warps_per_cta = 0;
   uint32_t last_lanes = 32;          // threads of the last warp of each CTA (filled by the splicer)
   uint32_t one_in = 1, seed = 0;     // cta sampling

@@ -62,6 +62,9 @@
 //                        Nor have the rounds of a loop of one such block (Block::loop): each lane counts its own, and the record of
 //                        the block that it leaves the loop for has them behind the mask, or where that would be (Block::rounds_at):
 //                        a column of 32 words, or one where lanes always leave together
+//                        Nor have blocks of a region that lanes leave one after another, all for one block, or end in (Block::numbered): each lane
+//                        numbers the way that it takes, and the record of that block has the numbers in such a column. A lane that ends
+//                        in the region leaves its number in the slot, in a column of its own (SlotLayout::ends_at)
 //                        A block that forks (Block::forks) has the lanes that fall through to the next one as its second word; that one has no
 //                        record, and its clock follows from this one
 //                        Under SlotLayout::entry_in_head the entry block, which every warp executes once, has no record:
@@ -87,6 +90,7 @@ namespace xtrace::wire {
 constexpr uint32_t version = 8;
 constexpr uint32_t chunk_bytes = 16;
 constexpr uint32_t sector_bytes = 32;   // what memory is read and written by [vendor's manuals]
+constexpr uint32_t column_bytes = 4 * 32;   // a word of each lane
 
 enum class RecordKind : uint32_t { none = 0, block = 1, inst = 2, pair = 3, edge_begin = 4, edge_end = 5, mem = 6, point = 7 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check.h"
 #include "tools/xtrace/replay/sectors.h"
 #include "trace/invariants.h"
 #include "trace/plain_slots.h"
@@ -61,9 +62,11 @@ uint32_t short_index_bits(const LaunchContext& c, const Counts& counts) {
 struct Stored {
   std::vector<uint32_t> bytes;
   bool without_entry = false;   // one record less for each warp: the entry block's stands in the head
+  bool ends = false;            // a column more: of lanes that end on ways that they number
   // Where `bytes` were counted record by record: what each block's takes, and the bytes that do if one of them turns out otherwise.
   std::vector<uint32_t> by_block{}, at_most{};
   bool holds(const wire::AddressMap& map) const {
+    XT_CHECK(ends || map.layout.ends_at == 0, "lanes number the same ways wherever records lie");
     for (size_t b = 0; b < by_block.size(); ++b)
       if (map.blocks[b].record_bytes > by_block[b] && !(b == 0 && map.layout.entry_in_head)) return false;
     return true;
@@ -108,6 +111,7 @@ Result<Stored> stored_bytes(LaunchContext& c, const Drawn& drawn, const instrume
   const uint32_t entry = stored.without_entry ? c.splicer.record_bytes(plan.probe, 0) : 0;
   for (uint32_t b : counted)
     bound += stored.bytes.emplace_back(static_cast<uint32_t>(std::min(std::ceil((b - std::min(b, entry)) * most), static_cast<double>(~0u))));
+  stored.ends = trial.map.layout.ends_at != 0;
   // Slots that are longer than what is written keep its sectors apart, and the memory behind the L2 takes each of them by itself.
   if (counts.is_exact() && exact < bound - bound / 8) {
     XT_TRY(auto counted_again, count_records(c, drawn, counts, by_block));
@@ -116,6 +120,9 @@ Result<Stored> stored_bytes(LaunchContext& c, const Drawn& drawn, const instrume
       stored.by_block = std::move(by_block);
     }
   }
+  if (stored.ends)
+    for (std::vector<uint32_t>* bytes : {&stored.bytes, &stored.at_most})
+      for (uint32_t& b : *bytes) b = b == 0 ? 0 : b + wire::column_bytes;
   return stored;
 }
 
