@@ -1,0 +1,163 @@
+// value-recorded, condition by condition, on a few words made by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "instrument/sass/encode.h"
+#include "tests/unit/instrument/made_view.h"
+
+namespace xtrace::instrument::test {
+namespace {
+
+namespace enc = sass::enc;
+using enc::Gpr, enc::Pred, enc::Ureg;
+using Kind = wire::Value::Kind;
+using testing::HasSubstr;
+
+constexpr Ureg cursor{4}, counter{10}, sign{11};
+constexpr Pred turn{1};
+sass::RawInst stored(Gpr what, enc::Size size, int32_t place = 0, Gpr lanes = enc::RZ) { return enc::stg(enc::UniformAddress{cursor, lanes, place}, what, size); }
+sass::RawInst with_bits(sass::RawInst w, BitRange range, uint64_t value) {
+  set_bits(w, range, value);
+  return w;
+}
+const sass::RawInst head = enc::mov_imm(Gpr{4}, wire::word0(wire::RecordKind::point, 0)), active = enc::vote_any_active(Gpr{5}), clock_read = enc::cs2r32(Gpr{6}, enc::sr_clock_lo);
+const sass::RawInst whole = stored(Gpr{4}, enc::Size::b128), moves = enc::uiadd3_imm(cursor, cursor, 16);
+
+wire::Value value(Kind kind, uint32_t place, uint8_t index = 0) {
+  wire::Value v;
+  v.kind = kind;
+  v.place = place;
+  v.index = index;
+  return v;
+}
+// `record` in front of the second instruction: word 0, lanes, a value, and one word of nothing.
+MadeView made(const std::vector<sass::RawInst>& record, const wire::Value& what = value(Kind::clock, 8), sass::RawInst at = enc::mov(Gpr{8}, Gpr{7})) {
+  std::vector<Word> words = {own(enc::mov(Gpr{9}, Gpr{7}))};
+  for (const sass::RawInst& w : record) words.push_back(ins(w));
+  words.push_back(own(at));
+  words.push_back(own(enc::exit()));
+  MadeView m(words, {3}, {{}});
+  m.v.address_store.assign(words.size(), false);
+  wire::Point p;
+  p.pc = sass::inst_bytes;
+  p.record_bytes = 16;
+  p.values = {what};
+  m.claims.points = {p};
+  m.claims.nth = 1;
+  return m;
+}
+std::string found(MadeView m) {
+  Violations out;
+  check_points(m.v, m.claims, out);
+  for (const Violation& x : out) EXPECT_EQ(x.rule, "value-recorded");
+  return m.text(out);
+}
+
+TEST(PointRule, Words) {
+  EXPECT_EQ(found(made({head, active, clock_read, whole, moves})), "");
+  const auto makes = [](const char* place) { return HasSubstr(std::string("makes byte ") + place + " of the record"); };
+  EXPECT_THAT(found(made({with_bits(head, bits(11, 0), 0x824), active, clock_read, whole, moves})), makes("0"));          // IMAD
+  EXPECT_THAT(found(made({enc::mov_imm(Gpr{4}, wire::word0(wire::RecordKind::point, 1)), active, clock_read, whole, moves})), makes("0"));
+  EXPECT_THAT(found(made({head, with_bits(active, bits(11, 0), 0x802), clock_read, whole, moves})), makes("4"));          // MOV
+  EXPECT_THAT(found(made({head, enc::vote_any(Gpr{5}, Pred{0}), clock_read, whole, moves})), makes("4"));
+  EXPECT_THAT(found(made({head, active, with_bits(clock_read, bits(11, 0), 0x919), whole, moves})), makes("8"));          // S2R
+  EXPECT_THAT(found(made({head, active, enc::cs2r32(Gpr{6}, enc::sr_globaltimer_lo), whole, moves})), makes("8"));
+  EXPECT_THAT(found(made({head, active, enc::with_guard(clock_read, Pred{0}), whole, moves})), makes("8"));
+  EXPECT_THAT(found(made({head, active, whole, moves})), HasSubstr("nothing here makes byte 8 of the record"));
+  EXPECT_EQ(found(made({head, active, enc::cs2r32(Gpr{6}, enc::sr_globaltimer_lo), whole, moves}, value(Kind::time, 8))), "");
+}
+
+TEST(PointRule, Stores) {
+  EXPECT_THAT(found(made({head, active, clock_read, whole, stored(Gpr{6}, enc::Size::b32, 8), moves})), HasSubstr("byte 8 of the record is written again"));
+  EXPECT_THAT(found(made({head, active, clock_read, stored(Gpr{6}, enc::Size::b32, 0, Gpr{3}), whole, moves})), HasSubstr("byte 0 of the record is written again"));
+  EXPECT_THAT(found(made({head, active, clock_read, stored(Gpr{4}, enc::Size::b64), moves})), HasSubstr("byte 8 of the record is not written"));
+  EXPECT_THAT(found(made({head, active, clock_read, enc::with_guard(whole, turn), moves})), HasSubstr("not by all lanes, or not every nth time"));
+  EXPECT_THAT(found(made({head, active, clock_read, whole})), HasSubstr("the cursor does not move by 16 bytes"));
+  EXPECT_THAT(found(made({head, active, clock_read, whole, enc::uiadd3_imm(cursor, cursor, 32)})), HasSubstr("the cursor does not move by 16 bytes"));
+  EXPECT_THAT(found(made({head, active, clock_read, whole, enc::uimad_imm(cursor, sign, 16, cursor)})), HasSubstr("the cursor does not move by 16 bytes"));   // not each time
+  EXPECT_THAT(found(made({head, active, clock_read, moves, whole})), HasSubstr("the cursor does not move by 16 bytes"));
+  MadeView m = made({head, active, clock_read, whole, moves});
+  m.claims.points[0].pc = 0x100;
+  m.v.old.insts.resize(3);
+  Violations out;
+  m.claims.points[0].record_bytes = 0;   // not recorded: nothing is asked
+  check_points(m.v, m.claims, out);
+  EXPECT_TRUE(out.empty());
+}
+
+// The clock of a result that has arrived waits for the scoreboard of the instruction in front of it.
+TEST(PointRule, ClocksOfResultsWait) {
+  sass::RawInst load = enc::mov(Gpr{8}, Gpr{7});
+  sass::Control c = sass::get_control(load);
+  c.write_barrier = 3;
+  sass::set_control(load, c);
+  const auto with_wait = [&](uint8_t mask, const sass::RawInst& reads) {
+    sass::RawInst w = reads;
+    sass::Control waits = sass::get_control(w);
+    waits.wait_mask = mask;
+    sass::set_control(w, waits);
+    return found(made({head, active, w, whole, moves}, value(Kind::clock_ready, 8), load));
+  };
+  EXPECT_EQ(with_wait(1u << 3, clock_read), "");
+  EXPECT_THAT(with_wait(0, clock_read), HasSubstr("makes byte 8"));
+  EXPECT_THAT(with_wait(1u << 2, clock_read), HasSubstr("makes byte 8"));
+  EXPECT_THAT(with_wait(1u << 3, enc::mov_imm(Gpr{6}, 1)), HasSubstr("makes byte 8"));
+  EXPECT_EQ(found(made({head, active, clock_read, whole, moves}, value(Kind::clock_ready, 8))), "");   // nothing to wait for
+}
+
+TEST(PointRule, Columns) {
+  const sass::RawInst first = stored(Gpr{4}, enc::Size::b64), column = stored(Gpr{8}, enc::Size::b32, 128, Gpr{3});
+  const auto record = [](std::vector<sass::RawInst> words) {
+    MadeView m = made(words, value(Kind::vector, 128, 8));
+    m.claims.points[0].record_bytes = 256;
+    return found(m);
+  };
+  const sass::RawInst far = enc::uiadd3_imm(cursor, cursor, 256);
+  EXPECT_EQ(record({head, active, first, column, far}), "");
+  EXPECT_THAT(record({head, active, first, far}), HasSubstr("R8 is not stored"));
+  EXPECT_THAT(record({head, active, first, column, column, far}), HasSubstr("byte 128 of the record is written again"));
+  EXPECT_THAT(record({head, active, first, enc::mov_imm(Gpr{8}, 0), column, far}), HasSubstr("changes what is recorded"));
+  EXPECT_THAT(record({head, active, first, stored(Gpr{9}, enc::Size::b32, 128, Gpr{3}), far}), HasSubstr("stands where R8 should"));
+  EXPECT_THAT(record({head, active, first, stored(Gpr{8}, enc::Size::b64, 128, Gpr{3}), far}), HasSubstr("stands where R8 should"));
+  EXPECT_THAT(record({head, active, first, enc::with_guard(column, turn), far}), HasSubstr("stands where R8 should"));
+  EXPECT_THAT(record({head, active, first, stored(Gpr{8}, enc::Size::b32, 128), far}), HasSubstr("R8 is not stored"));   // of one lane
+}
+
+TEST(PointRule, EveryNthTime) {
+  const std::vector<sass::RawInst> turns = {enc::uiadd3_imm(counter, counter, ~0u), enc::ushf_r_u32_hi_imm(sign, counter, 31), enc::uimad_imm(counter, sign, 3, counter),
+                                            enc::isetp_ur(turn, enc::Compare::ne, false, enc::RZ, sign)};
+  const sass::RawInst bump = enc::uimad_imm(cursor, sign, 16, cursor);
+  const auto record = [&](std::vector<sass::RawInst> words, const sass::RawInst& store, const sass::RawInst& by) {
+    for (const sass::RawInst& w : {head, active, clock_read, store, by}) words.push_back(w);
+    MadeView m = made(words);
+    m.claims.nth = 3;
+    return found(m);
+  };
+  const sass::RawInst guarded = enc::with_guard(whole, turn);
+  EXPECT_EQ(record(turns, guarded, bump), "");
+  EXPECT_THAT(record(turns, whole, bump), HasSubstr("not every nth time"));
+  EXPECT_THAT(record(turns, enc::with_guard(whole, Pred{2}), bump), HasSubstr("not every nth time"));
+  EXPECT_THAT(record(turns, guarded, moves), HasSubstr("the cursor does not move by 16 bytes"));
+  EXPECT_THAT(record(turns, guarded, enc::uimad_imm(cursor, Ureg{12}, 16, cursor)), HasSubstr("the cursor does not move with the record"));
+  EXPECT_THAT(record({}, guarded, bump), HasSubstr("nothing counts to 3 here"));
+  const std::vector<std::pair<size_t, sass::RawInst>> others = {
+      {0, enc::uiadd3_imm(counter, counter, 1)},           {0, enc::uiadd3_imm(counter, Ureg{12}, ~0u)},
+      {1, enc::ushf_r_u32_hi_imm(sign, counter, 30)},      {1, enc::ushf_r_u32_hi_imm(sign, Ureg{12}, 31)},
+      {2, enc::uimad_imm(counter, sign, 4, counter)},      {2, enc::uimad_imm(counter, Ureg{12}, 3, counter)},
+      {2, enc::uimad_imm(Ureg{12}, sign, 3, counter)},     {0, with_bits(turns[0], bits(11, 0), 0x882)},
+      {1, enc::uiadd3_imm(sign, counter, 31)},             {2, enc::uiadd3_imm(counter, sign, 3, counter)},
+  };
+  for (const auto& [at, w] : others) {
+    std::vector<sass::RawInst> words = turns;
+    words[at] = w;
+    EXPECT_THAT(record(words, guarded, bump), HasSubstr("nothing counts to 3 here")) << at;
+  }
+  for (const sass::RawInst& test : {enc::isetp_ur(turn, enc::Compare::eq, false, enc::RZ, sign), enc::isetp_ur(turn, enc::Compare::ne, false, enc::RZ, counter)}) {
+    std::vector<sass::RawInst> words = turns;
+    words[3] = test;
+    EXPECT_THAT(record(words, guarded, bump), HasSubstr("not the counter of this point alone"));
+  }
+}
+
+}  // namespace
+}  // namespace xtrace::instrument::test
