@@ -25,7 +25,8 @@ class Points {
       point_ = &claims_.points[n];
       if (point_->record_bytes == 0) continue;
       i_ = v_.old.index(point_->pc);
-      if (i_ >= v_.old.insts.size()) return fail(0, "no such instruction");
+      if (i_ >= v_.old.insts.size())
+        return out_.push_back({"value-recorded", 0, fmt::format("point {} is at {:#x}, the kernel has {:#x} bytes", n, point_->pc, v_.old.bytes())});
       const auto behind = claims_.words_behind.find(point_->pc);
       const uint32_t first = point_->after ? copy.at[i_] + 1 : copy.label[i_];
       end_ = point_->after ? first + (behind == claims_.words_behind.end() ? 0 : behind->second) : copy.at[i_];

@@ -77,8 +77,8 @@ TEST(PointRule, Stores) {
   EXPECT_THAT(found(made({head, active, clock_read, whole, enc::uimad_imm(cursor, sign, 16, cursor)})), HasSubstr("the cursor does not move by 16 bytes"));   // not each time
   EXPECT_THAT(found(made({head, active, clock_read, moves, whole})), HasSubstr("the cursor does not move by 16 bytes"));
   MadeView m = made({head, active, clock_read, whole, moves});
-  m.claims.points[0].pc = 0x100;
-  m.v.old.insts.resize(3);
+  m.claims.points[0].pc = 0x1000;
+  EXPECT_THAT(found(m), HasSubstr("point 0 is at 0x1000, the kernel has 0x30 bytes"));
   Violations out;
   m.claims.points[0].record_bytes = 0;   // not recorded: nothing is asked
   check_points(m.v, m.claims, out);
@@ -140,6 +140,21 @@ TEST(PointRule, EveryNthTime) {
   EXPECT_THAT(record(turns, guarded, moves), HasSubstr("the cursor does not move by 16 bytes"));
   EXPECT_THAT(record(turns, guarded, enc::uimad_imm(cursor, Ureg{12}, 16, cursor)), HasSubstr("the cursor does not move with the record"));
   EXPECT_THAT(record({}, guarded, bump), HasSubstr("nothing counts to 3 here"));
+  // Two points in front of one instruction, the second by these registers.
+  const auto two = [&](Ureg count, Ureg signs) {
+    std::vector<sass::RawInst> words = turns;
+    for (const sass::RawInst& w : {head, active, clock_read, guarded, bump}) words.push_back(w);
+    for (const sass::RawInst& w : {enc::uiadd3_imm(count, count, ~0u), enc::ushf_r_u32_hi_imm(signs, count, 31), enc::uimad_imm(count, signs, 3, count),
+                                   enc::isetp_ur(turn, enc::Compare::ne, false, enc::RZ, signs), enc::mov_imm(Gpr{4}, wire::word0(wire::RecordKind::point, 1)), active,
+                                   clock_read, guarded, enc::uimad_imm(cursor, signs, 16, cursor)})
+      words.push_back(w);
+    MadeView m = made(words);
+    m.claims.nth = 3;
+    m.claims.points.push_back(m.claims.points[0]);
+    return found(m);
+  };
+  EXPECT_EQ(two(Ureg{14}, Ureg{15}), "");
+  EXPECT_THAT(two(counter, Ureg{15}), HasSubstr("not the counter of this point alone"));
   const std::vector<std::pair<size_t, sass::RawInst>> others = {
       {0, enc::uiadd3_imm(counter, counter, 1)},           {0, enc::uiadd3_imm(counter, Ureg{12}, ~0u)},
       {1, enc::ushf_r_u32_hi_imm(sign, counter, 30)},      {1, enc::ushf_r_u32_hi_imm(sign, Ureg{12}, 31)},
