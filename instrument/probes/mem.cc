@@ -23,7 +23,7 @@ using Shape = Holder::Shape;
 constexpr BitRange guard_field = bits(15, 12);
 constexpr unsigned vote_not = 90;
 constexpr uint8_t lut_and = 0xc0;   // of a, b
-constexpr unsigned s2r_cycles = 32;   // from S2R to its result, about [guess]
+constexpr unsigned s2r_cycles = 32;   // from S2R to its result: 23 alone, 27 beside others [measured H200, docs/performance.md "What a wait costs"]
 
 class Writer {
  public:
