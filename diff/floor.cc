@@ -8,8 +8,9 @@ namespace {
 
 constexpr std::array known = {
     // 4.8 TB/s [vendor's data sheet; a copy inside device memory was seen to move 4.3 TB/s]; 132 SMs and 1.98 GHz [measured H200:
-    // driver, nvidia-smi under load]; 4 schedulers [CUDA C++ programming guide, compute capability 9.0]
-    DeviceRates{"NVIDIA H200", 4.8e6, 132, 4, 1980},
+    // driver, nvidia-smi under load]; 4 schedulers [CUDA C++ programming guide, compute capability 9.0]; 0.07 ns a line, the least that kernels
+    // of our own showed of which one CTA in sixteen writes lines of its own [measured H200, docs/performance.md "Lines written here and there"]
+    DeviceRates{"NVIDIA H200", 4.8e6, 132, 4, 1980, 0.00007},
 };
 
 }  // namespace
@@ -40,7 +41,8 @@ std::optional<Floor> floor_of(const DeviceRates& rates, const ProbeWork& work, d
   f.added = 1 + most / clean_us;
   constexpr double sector_bytes = 32;
   f.fill_us = static_cast<double>(work.partial_sectors) * sector_bytes / rates.bytes_per_us;
-  f.in_turn = 1 + (f.bytes_us + f.issue_us + f.store_us + f.latency_us + f.fill_us) / clean_us;
+  f.line_us = static_cast<double>(work.lines) * rates.us_per_line;
+  f.in_turn = 1 + (f.bytes_us + f.issue_us + f.store_us + f.latency_us + f.fill_us + f.line_us) / clean_us;
   return f;
 }
 

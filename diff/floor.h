@@ -16,6 +16,7 @@ struct DeviceRates {
   double bytes_per_us = 0;          // of device memory
   double sms = 0, schedulers = 0;   // schedulers of an SM: each issues one instruction a cycle
   double cycles_per_us = 0;         // highest clock of an SM
+  double us_per_line = 0;           // by which a line that is written here and there delays a kernel that reads through the L2
 };
 // Nothing for a device whose figures nobody has entered: no floor is better than a guessed one.
 std::optional<DeviceRates> device_rates(std::string_view device);
@@ -31,6 +32,7 @@ struct ProbeWork {
                                     // by their stall counts and what they wait for
   uint64_t traced_ctas = 0;         // those that store; 0: all
   uint64_t partial_sectors = 0;     // that are written, and by no store as a whole
+  uint64_t lines = 0;               // of 128 bytes, that the records of some CTAs are written to while what the kernel reads does not fit into the L2
 };
 
 struct Floor {
@@ -38,10 +40,12 @@ struct Floor {
   double latency_us = 0;            // delay of the longest warp
   double ratio = 1;                 // lower bound: everything overlaps but what the same part of the device must do
   double added = 1;                 // the largest of the four overlaps with nothing
-  double in_turn = 1;               // nor do the others and the fills, with the kernel or with each other
+  double in_turn = 1;               // nor do the others, the fills and the lines, with the kernel or with each other
   // Reads of sectors that are written in part, where the L2 no longer has them: kernels that stream through it pay for these
   // [measured H200, docs/performance.md "Sectors written in part"].
   double fill_us = 0;
+  // Of the first word written to a line, beside reads that miss the L2 [measured H200, docs/performance.md "Lines written here and there"].
+  double line_us = 0;
   std::string_view bound;           // "bytes", "issue", "stores", "latency": the largest
 };
 // Nothing when the clean time is not known.

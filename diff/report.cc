@@ -159,7 +159,8 @@ Json json_of(const IntervalFidelity& f) {
 Json json_of(const std::optional<Floor>& f) {
   if (!f) return nullptr;
   return {{"ratio", f->ratio},       {"added", f->added},       {"bound", f->bound},          {"in_turn", f->in_turn}, {"bytes_us", f->bytes_us},
-          {"issue_us", f->issue_us}, {"stores_us", f->store_us}, {"latency_us", f->latency_us}, {"fills_us", f->fill_us}};
+          {"issue_us", f->issue_us}, {"stores_us", f->store_us}, {"latency_us", f->latency_us}, {"fills_us", f->fill_us},
+          {"lines_us", f->line_us}};
 }
 
 // The ratio of a part, or of the median part; nulls where it was not measured.
@@ -320,9 +321,9 @@ std::string render_text(const ReplayReport& r) {
     if (c.floor)
       append_wrapped(out, "      ", "        ",
                      fmt::format("floor of the ratio: {:.3f}; {:.3f} if {} overlap with nothing, {:.3f} all in turn (bytes {:.2f} us, issue "
-                                 "{:.2f} us, stores {:.2f} us, latency {:.2f} us, fills {:.2f} us)",
+                                 "{:.2f} us, stores {:.2f} us, latency {:.2f} us, fills {:.2f} us, lines {:.2f} us)",
                                  c.floor->ratio, c.floor->added, c.floor->bound, c.floor->in_turn, c.floor->bytes_us, c.floor->issue_us,
-                                 c.floor->store_us, c.floor->latency_us, c.floor->fill_us));
+                                 c.floor->store_us, c.floor->latency_us, c.floor->fill_us, c.floor->line_us));
     for (const LossCount& l : c.losses)
       append_wrapped(out, "    ! ", "        ",
                      fmt::format("{} {}: {} times, {}", l.severity, l.name, l.count, human_bytes(l.bytes)));

@@ -58,6 +58,18 @@ TEST(Floor, SectorsWrittenInPartAreRead) {
   EXPECT_DOUBLE_EQ(f->ratio, 1);
 }
 
+TEST(Floor, LinesWrittenBesideReads) {
+  DeviceRates rates = small;
+  rates.us_per_line = 0.01;
+  ProbeWork work{3000, 800, 400};
+  work.lines = 50;
+  const auto f = floor_of(rates, work, 10);
+  EXPECT_DOUBLE_EQ(f->line_us, 0.5);
+  EXPECT_DOUBLE_EQ(f->in_turn, 1.65);
+  EXPECT_DOUBLE_EQ(f->added, 1.3);
+  EXPECT_DOUBLE_EQ(floor_of(small, work, 10)->in_turn, 1.6) << "not known of this device";
+}
+
 TEST(Floor, TheMedianIsTheOneInTheMiddle) {
   const auto with = [](double added, double bytes) {
     Floor f;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tools/xtrace/replay/probe_work.h"
+
 namespace xtrace::cli {
 namespace {
 
@@ -21,6 +23,14 @@ TEST(Sectors, FillHalfOfTheL2WhereTheyTakeLittleMore) {
   EXPECT_FALSE(whole_sectors_pay({1 * mib, 44 * mib, l2, 30 * mib}));
   EXPECT_FALSE(whole_sectors_pay({1 * mib, 29 * mib, l2, 28 * mib}));
   EXPECT_FALSE(whole_sectors_pay({32 * mib, 6 * mib, l2, 6 * mib}));     // transpose_tiled: too few
+}
+
+TEST(Sectors, LinesCountWhereReadsMissTheL2) {
+  EXPECT_EQ(lines_beside_misses({78 * mib, 2574112, l2}), 20111u);   // `mem` of block_sums, one CTA in sixteen: the last line in part
+  EXPECT_EQ(lines_beside_misses({l2 - 128, 129, l2}), 2u);
+  EXPECT_EQ(lines_beside_misses({l2 - 128, 128, l2}), 0u) << "just fits";
+  EXPECT_EQ(lines_beside_misses({78 * mib, 0, l2}), 0u);
+  EXPECT_EQ(lines_beside_misses({78 * mib, 128, 0}), 0u) << "no L2, or it is not known";
 }
 
 }  // namespace

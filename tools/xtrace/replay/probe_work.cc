@@ -20,16 +20,19 @@ double longest_cycles(uint64_t warp_cycles, uint64_t traced, uint64_t warps_per_
   return std::max(mean * turns, bytes == 0 ? 0 : all * most / bytes);
 }
 
-// Sectors that the records of traced warps lie in, at least; nothing for records that are not of blocks.
-uint64_t sectors_of(const wire::AddressMap& map, const std::vector<uint64_t>& executions, uint64_t traced) {
-  constexpr uint64_t sector_bytes = 32;
+// Bytes of the records of traced warps, heads included; nothing for records that are not of blocks.
+uint64_t bytes_of(const wire::AddressMap& map, const std::vector<uint64_t>& executions, uint64_t traced) {
   uint64_t bytes = 0;
   for (size_t b = 0; b < map.blocks.size() && b < executions.size(); ++b) bytes += executions[b] * map.blocks[b].record_bytes;
-  if (bytes == 0 || map.layout.slots == 0) return 0;
-  return (bytes + traced * map.layout.lead_bytes + sector_bytes - 1) / sector_bytes;
+  return bytes == 0 || map.layout.slots == 0 ? 0 : bytes + traced * map.layout.lead_bytes;
 }
 
 }  // namespace
+
+uint64_t lines_beside_misses(const Footprint& f) {
+  constexpr uint64_t line_bytes = 128;
+  return f.l2_bytes == 0 || f.memory_bytes + f.record_bytes <= f.l2_bytes ? 0 : (f.record_bytes + line_bytes - 1) / line_bytes;
+}
 
 Counts counts_of(const Counts& all, const std::vector<wire::BlockCount>& blocks, const wire::SlotLayout& part) {
   Counts counts = all;
@@ -44,12 +47,16 @@ Result<diff::ProbeWork> work_of(const LaunchContext& c, const instrument::Splice
   for (uint32_t w = 0; w < c.warps; ++w) warps.traced += spliced.map.layout.is_sampled(w);
   XT_TRY(const instrument::ProbeCost cost,
          instrument::probe_cost(spliced, c.launch.record.kernel, counts.executions(), warps));
-  const uint64_t sectors = sectors_of(spliced.map, counts.executions(), warps.traced);
+  constexpr uint64_t sector_bytes = 32;   // that the records lie in, at least
+  Footprint footprint{0, bytes_of(spliced.map, counts.executions(), warps.traced), c.backend.info().l2_bytes};
+  for (const bundle::Region& r : c.launch.record.regions) footprint.memory_bytes += r.size;
+  const uint64_t sectors = (footprint.record_bytes + sector_bytes - 1) / sector_bytes;
   return diff::ProbeWork{cost.stored_bytes, cost.issue_slots, cost.store_cycles, cost.kernel_slots,
                          c.launch.record.grid.count(), c.warps_per_cta,
                          longest_cycles(cost.warp_cycles, warps.traced, c.warps_per_cta, counts, ctas_at_once),
                          warps.traced / std::max(1u, c.warps_per_cta),
-                         sectors == 0 ? cost.partial_stores : std::min(sectors, cost.partial_stores)};
+                         sectors == 0 ? cost.partial_stores : std::min(sectors, cost.partial_stores),
+                         warps.traced == c.warps ? 0 : lines_beside_misses(footprint)};   // of all CTAs they cost what their bytes do
 }
 
 }  // namespace xtrace::cli

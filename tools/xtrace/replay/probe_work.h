@@ -3,8 +3,12 @@
 
 #include "diff/floor.h"
 #include "tools/xtrace/replay/probe_run.h"
+#include "tools/xtrace/replay/sectors.h"
 
 namespace xtrace::cli {
+
+// Lines of 128 bytes that records of so many bytes lie in, at least, where they and the launch's memory do not fit into the L2.
+uint64_t lines_beside_misses(const Footprint& footprint);
 
 // `counts`: of the traced warps. `ctas_at_once`: how many fit on the device; 0: not known.
 Result<diff::ProbeWork> work_of(const LaunchContext& c, const instrument::Spliced& spliced, const Counts& counts, uint32_t ctas_at_once);
