@@ -38,10 +38,7 @@ MadeView with(const std::vector<Word>& record, const std::vector<Word>& next = {
 }
 const std::vector<Word> record = {ins(head), ins(votes), ins(store), ins(moves)};
 std::string found(const MadeView& m) {
-  Violations out;
-  check_forks(m.v, m.claims, m.blocks, out);
-  for (const Violation& x : out) EXPECT_EQ(x.rule, "fork-recorded");
-  return m.text(out);
+  return m.found("fork-recorded", [&](Violations& out) { check_forks(m.v, m.claims, m.blocks, out); });
 }
 template <typename F>
 std::string found_after(F change) {

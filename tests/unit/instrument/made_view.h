@@ -1,6 +1,9 @@
 // What the verifier looks at, made by hand: a few words of which some are inserted, for rules that no real splice comes close to breaking.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <string_view>
 #include <vector>
 
 #include "instrument/verify_state.h"
@@ -46,9 +49,16 @@ struct MadeView {
     }
     blocks.successors = std::move(successors);
   }
-  std::string text(const Violations& violations) const {
+  // What a checker, all of whose violations are of that rule, says of it; a line each.
+  template <typename Check>
+  std::string found(std::string_view rule, Check check) const {
+    Violations violations;
+    check(violations);
     std::string all;
-    for (const Violation& x : violations) all += x.text + "\n";
+    for (const Violation& x : violations) {
+      EXPECT_EQ(x.rule, rule);
+      all += x.text + "\n";
+    }
     return all;
   }
 };

@@ -47,10 +47,7 @@ MadeView made(const std::vector<sass::RawInst>& record, const wire::Value& what 
   return m;
 }
 std::string found(MadeView m) {
-  Violations out;
-  check_points(m.v, m.claims, out);
-  for (const Violation& x : out) EXPECT_EQ(x.rule, "value-recorded");
-  return m.text(out);
+  return m.found("value-recorded", [&](Violations& out) { check_points(m.v, m.claims, out); });
 }
 
 TEST(PointRule, Words) {

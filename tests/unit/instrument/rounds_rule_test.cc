@@ -42,10 +42,7 @@ MadeView made(const Blocks3& b) {
   return m;
 }
 std::string found(const MadeView& m) {
-  Violations out;
-  check_rounds(m.v, m.claims, m.blocks, out);
-  for (const Violation& x : out) EXPECT_EQ(x.rule, "rounds-counted");
-  return m.text(out);
+  return m.found("rounds-counted", [&](Violations& out) { check_rounds(m.v, m.claims, m.blocks, out); });
 }
 template <typename F>
 std::string with_code(F change) {

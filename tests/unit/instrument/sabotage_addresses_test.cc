@@ -11,17 +11,22 @@ namespace {
 
 namespace enc = sass::enc;
 
+// A splice under `mem` that the verifier takes.
+void make_mem_case(const Kernel& kernel, Case& made) {
+  wire::SlotLayout layout = some_layout(small_shape(), false, false);
+  layout.lead_bytes = wire::mem_line;
+  auto spliced = splice(kernel.cubin, kernel.name, small_shape(), plan_of(ProbeKind::mem), layout);
+  ASSERT_TRUE(spliced) << spliced.error().to_string();
+  made = Case{kernel, std::move(*spliced), {}};
+  made.claims = made.spliced.claims;
+  ASSERT_TRUE(made.verify().empty());
+}
+
 class SabotageAddresses : public testing::Test {
  protected:
   void SetUp() override {
     kernel = fixture_kernel("sgemm");
-    wire::SlotLayout layout = some_layout(small_shape(), false, false);
-    layout.lead_bytes = wire::mem_line;
-    auto spliced = splice(kernel.cubin, kernel.name, small_shape(), plan_of(ProbeKind::mem), layout);
-    ASSERT_TRUE(spliced) << spliced.error().to_string();
-    mem = Case{kernel, std::move(*spliced), {}};
-    mem.claims = mem.spliced.claims;
-    ASSERT_TRUE(mem.verify().empty());
+    ASSERT_NO_FATAL_FAILURE(make_mem_case(kernel, mem));
   }
   // A store of a register of the kernel, one word a lane.
   bool is_column(uint32_t k) {
@@ -46,13 +51,8 @@ class SabotageAddresses : public testing::Test {
 // A column's place goes by 4 * lane. In spmv no register is free for it in the whole kernel: each block with columns makes it, once.
 TEST(SabotageLanes, AnotherNumberThanTheLanes) {
   const Kernel k = fixture_kernel("spmv_csr");
-  wire::SlotLayout layout = some_layout(small_shape(), false, false);
-  layout.lead_bytes = wire::mem_line;
-  auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(ProbeKind::mem), layout);
-  ASSERT_TRUE(spliced) << spliced.error().to_string();
-  Case c{k, std::move(*spliced), {}};
-  c.claims = c.spliced.claims;
-  ASSERT_TRUE(c.verify().empty());
+  Case c;
+  ASSERT_NO_FATAL_FAILURE(make_mem_case(k, c));
   size_t loads = 0, shifts = 0, columns = 0;
   for (uint32_t w = c.claims.prologue_words; w < word_count(c); ++w) {
     const sass::RawInst word = word_at(c, c.spliced.cubin, w);
@@ -75,13 +75,8 @@ TEST(SabotageLanes, AnotherNumberThanTheLanes) {
 TEST(ScaledAddresses, TakeTheirScale) {
   for (const Kernel& k : fixture_kernels("sm_80")) {
     if (k.name.find("transpose_tiled") == std::string::npos) continue;
-    wire::SlotLayout layout = some_layout(small_shape(), false, false);
-    layout.lead_bytes = wire::mem_line;
-    auto spliced = splice(k.cubin, k.name, small_shape(), plan_of(ProbeKind::mem), layout);
-    ASSERT_TRUE(spliced) << spliced.error().to_string();
-    Case c{k, std::move(*spliced), {}};
-    c.claims = c.spliced.claims;
-    ASSERT_TRUE(c.verify().empty());
+    Case c;
+    ASSERT_NO_FATAL_FAILURE(make_mem_case(k, c));
     size_t scaled = 0;
     for (wire::Access& a : c.claims.accesses) {
       scaled += a.scale != 0;

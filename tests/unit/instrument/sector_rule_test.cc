@@ -39,10 +39,7 @@ MadeView made(const std::vector<Word>& record, const std::vector<Word>& behind =
   return m;
 }
 std::string found(const MadeView& m) {
-  Violations out;
-  check_sectors(m.v, m.claims, m.blocks, out);
-  for (const Violation& x : out) EXPECT_EQ(x.rule, "sector-filled");
-  return m.text(out);
+  return m.found("sector-filled", [&](Violations& out) { check_sectors(m.v, m.claims, m.blocks, out); });
 }
 
 TEST(SectorRule, RecordsAsTheyShouldBe) {

@@ -212,6 +212,17 @@ Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn, instrument::Pr
   return counts;
 }
 
+Result<std::optional<std::vector<uint32_t>>> count_records(LaunchContext& c, const Drawn& drawn, const Counts& counts,
+                                                           const std::vector<uint32_t>& by_block) {
+  XT_TRY(const Counts again, count_launch(c, drawn, instrument::ProbeKind::mem, counts.left_out, by_block));
+  uint64_t by_blocks = 0, by_warps = 0;
+  for (uint32_t b = 0; b < by_block.size(); ++b)
+    if (!counts.left_out.has(b)) by_blocks += counts.blocks[b].warps * by_block[b];
+  for (const uint32_t n : again.mem_bytes) by_warps += n;
+  if (!again.stable || by_blocks != by_warps) return std::nullopt;
+  return again.mem_bytes;
+}
+
 std::optional<std::string> path_difference(const LaunchContext& c, const Counts& counts) {
   if (counts.stable) return std::nullopt;
   const std::vector<bool> waiting = c.splicer.waiting();

@@ -79,6 +79,9 @@ constexpr uint64_t spare_bytes = 64 << 10;
 Result<Counts> count_launch(LaunchContext& c, const Drawn& drawn,
                             instrument::ProbeKind counted = instrument::ProbeKind::mem, const LeftOut& left_out = {},
                             const std::vector<uint32_t>& counted_bytes = {});
+// Bytes of each warp's records where a block's take `by_block`, by one more count; nothing where two counts of them differ.
+Result<std::optional<std::vector<uint32_t>>> count_records(LaunchContext& c, const Drawn& drawn, const Counts& counts,
+                                                           const std::vector<uint32_t>& by_block);
 // Without the blocks that poll (Splicer::polling()), whose executions differ each time. Lanes that leave such a loop one by one may
 // come to blocks behind it in other groups each time: where these are the only ones that differ, warps have room for a record of each lane
 // there. Not stable: something else differs as well.

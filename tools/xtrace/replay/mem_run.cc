@@ -59,18 +59,6 @@ std::vector<uint32_t> lengths_of(const wire::AddressMap& map) {
   return bytes;
 }
 
-// Bytes of each warp's records, where a block's take `by_block`; nothing where two counts of them differ.
-Result<std::optional<std::vector<uint32_t>>> count_by_length(LaunchContext& c, const Drawn& drawn, const Counts& counts,
-                                                             const std::vector<uint32_t>& by_block) {
-  XT_TRY(const Counts again, count_launch(c, drawn, instrument::ProbeKind::mem, counts.left_out, by_block));
-  uint64_t by_blocks = 0, by_warps = 0;
-  for (uint32_t b = 0; b < by_block.size(); ++b)
-    if (!counts.left_out.has(b)) by_blocks += counts.blocks[b].warps * by_block[b];
-  for (const uint32_t n : again.mem_bytes) by_warps += n;
-  if (!again.stable || by_blocks != by_warps) return std::nullopt;
-  return again.mem_bytes;
-}
-
 // Buffer and code of a MemRun; in whole sectors a full block's record is as long as the splicer makes it, so it is made once before it is
 // counted. `bytes`: of each warp's records. False: they were counted twice and differ.
 Result<bool> make_records(LaunchContext& c, const Drawn& drawn, const Counts& counts, const instrument::Plan& plan, instrument::RecordForm form,
@@ -84,7 +72,7 @@ Result<bool> make_records(LaunchContext& c, const Drawn& drawn, const Counts& co
   }
   for (int trial = 0; trial < most_trials; ++trial) {
     if (form.whole_sectors) {
-      XT_TRY(auto counted, count_by_length(c, drawn, counts, lengths));
+      XT_TRY(auto counted, count_records(c, drawn, counts, lengths));
       if (!counted) return false;
       bytes = std::move(*counted);
     }

@@ -73,27 +73,12 @@ struct Stored {
   }
 };
 
-// Exactly, by one more count: where a warp's blocks leave records of unlike lengths. Nothing where that can not be told.
-Result<std::optional<std::vector<uint32_t>>> count_records(LaunchContext& c, const Drawn& drawn, const Counts& counts,
-                                                           const std::vector<uint32_t>& by_block) {
-  XT_TRY(const Counts again, count_launch(c, drawn, instrument::ProbeKind::mem, counts.left_out, by_block));
-  uint64_t by_blocks = 0, by_warps = 0;
-  for (uint32_t b = 0; b < by_block.size(); ++b)
-    if (!counts.left_out.has(b)) by_blocks += counts.blocks[b].warps * by_block[b];
-  for (uint32_t n : again.mem_bytes) by_warps += n;
-  if (!again.stable || by_blocks != by_warps) return std::nullopt;
-  return again.mem_bytes;
-}
-
 // `counted`: bytes of records in chunks. What a record takes depends on the registers that are free where it is made, and on
 // the records around it: on what the splicer makes of it, at any address.
 Result<Stored> stored_bytes(LaunchContext& c, const Drawn& drawn, const instrument::Plan& plan, instrument::RecordForm form,
                             const Counts& counts, const std::vector<uint32_t>& counted, bool entry_in_head) {
   if (!counts.stable || (plan.probe != instrument::ProbeKind::inst && !form.short_records)) return Stored{counted};
-  const std::vector<uint32_t> empty(counted.size(), 0);
-  instrument::SlotPlan nowhere = instrument::plan_slots(empty, 0, false, form, stride_budget);
-  instrument::place(nowhere, 1ull << 40);
-  XT_TRY(const instrument::Spliced trial, c.splicer.splice(plan, nowhere.layout));
+  XT_TRY(const instrument::Spliced trial, trial_splice(c, plan, form));
   Stored stored;
   stored.without_entry = entry_in_head && trial.map.layout.entry_in_head;
   double most = 0;   // of a record in a chunk
