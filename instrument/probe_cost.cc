@@ -16,8 +16,8 @@ namespace {
 constexpr uint16_t stg_uniform = 0x1986;   // STG [R.U32+UR+offset], R
 constexpr BitRange place_field = bits(63, 40);
 
-// A store with a uniform base and an offset in a register hands over four words, one for each eight lanes; if it is a column (`mem`) a
-// word of its own for every lane. All others store the same words in all lanes.
+// A store with a uniform base and an offset in a register hands over four words, one for each eight lanes; if it is a column (an address of
+// `mem`, a register of `reg` or `custom`) a word of its own for every lane. All others store the same words in all lanes.
 // Of lanes that end (`ends`) there is none, mostly.
 enum class Column : uint8_t { none, addresses, rounds, ends };
 ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column, bool whole_sectors) {
@@ -92,6 +92,7 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
   std::set<std::pair<uint32_t, uint32_t>> columns;   // of `mem`: block, byte in its record
   for (const wire::Access& a : spliced.map.accesses)
     for (uint32_t place : {a.low, a.high}) columns.insert({a.block, place});
+  const bool points = !spliced.map.points.empty();   // whose columns alone are stored by lanes
   std::vector<uint64_t> times;       // by original instruction
   std::vector<uint32_t> block_of;    // likewise
   for (size_t b = 0; b < spliced.map.blocks.size() && b < executions.size(); ++b) {
@@ -112,10 +113,10 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
     const auto place = static_cast<uint32_t>(get_bits(w, place_field));
     const bool known = block < spliced.map.blocks.size();
     const bool rounds = known && place != 0 && spliced.map.blocks[block].rounds_at == place;
-    const Column column = known && spliced.map.blocks[block].numbered ? Column::ends
-                          : rounds                                    ? Column::rounds
-                          : columns.contains({block, place})          ? Column::addresses
-                                                                      : Column::none;
+    const Column column = known && spliced.map.blocks[block].numbered  ? Column::ends
+                          : rounds                                     ? Column::rounds
+                          : columns.contains({block, place}) || points ? Column::addresses
+                                                                       : Column::none;
     return cost_of(*arch, w, column, spliced.map.layout.whole_sectors);
   };
   const auto add = [&](size_t word, uint32_t block, uint64_t n) -> Status {

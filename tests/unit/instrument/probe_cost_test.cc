@@ -193,5 +193,29 @@ TEST(ProbeCost, WordsOfLaneGroupsAreNoColumns) {
   EXPECT_EQ(all.store_cycles, cycles + 3);
 }
 
+// A vector register of `reg` is a line: 32 words, whichever lanes are there.
+TEST(ProbeCost, RegistersOfLanesAreLines) {
+  const Kernel kernel = fixture_kernel("saxpy");
+  const auto splicer = Splicer::create(kernel.cubin, kernel.name, small_shape());
+  ASSERT_TRUE(splicer) << splicer.error().to_string();
+  using Kind = wire::Value::Kind;
+  const auto cost_of = [&](std::vector<wire::Value> values, size_t& columns) {
+    Asked asked;
+    asked.reg.push_back({{}, std::move(values), {}, {}});
+    auto spliced = splicer->asked(asked).splice(plan_of(ProbeKind::reg), some_layout(small_shape(), false, false));
+    EXPECT_TRUE(spliced) << (spliced ? "" : spliced.error().to_string());
+    const Case c{kernel, std::move(*spliced), {}};
+    for (const wire::Point& p : c.spliced.map.points)
+      columns += static_cast<size_t>(std::count_if(p.values.begin(), p.values.end(), [](const wire::Value& v) { return v.is_column(); }));
+    return cost(c, std::vector<uint64_t>(c.spliced.map.blocks.size(), 1), {1, 1});
+  };
+  size_t none = 0, columns = 0;
+  const ProbeCost clock = cost_of({{Kind::clock}}, none), both = cost_of({{Kind::clock}, {Kind::vector, 0}}, columns);
+  ASSERT_EQ(none, 0u);
+  ASSERT_GT(columns, 1u);
+  EXPECT_EQ(both.stored_bytes - clock.stored_bytes, 128 * columns);
+  EXPECT_EQ(both.store_cycles - clock.store_cycles, 4 * columns);
+}
+
 }  // namespace
 }  // namespace xtrace::instrument::test
