@@ -65,7 +65,7 @@ bool is_full(const std::vector<bool>& full, uint32_t b) { return b < full.size()
 
 class ImpliedChooser {
  public:
-  ImpliedChooser(const Code& code, const Blocks& blocks, const std::vector<bool>& full, const std::vector<unsigned>& queued)
+  ImpliedChooser(const Code& code, const Blocks& blocks, const std::vector<uint64_t>& executions, const std::vector<bool>& full, const std::vector<unsigned>& queued)
       : blocks_(blocks), nodes_(blocks.blocks.size()) {
     const bool bsync_falls_through = falls_through_bsync(code);
     for (uint32_t b = 0; b < nodes_.size(); ++b) {
@@ -80,6 +80,7 @@ class ImpliedChooser {
       n.ends = last.fx.flow == sass::Flow::exit || last.fx.flow == sass::Flow::kill || last.asserts;
       n.meets = lanes_meet_behind(code, block) && !is_full(full, b);
       n.full = is_full(full, b);
+      n.unseen = executions.size() == nodes_.size() && executions[b] == 0;
       n.queued_behind = b < queued.size() ? queued[b] : 0;
       for (uint32_t s : blocks.successors[b]) nodes_[s].predecessors.push_back(b);
     }
@@ -130,6 +131,7 @@ class ImpliedChooser {
     bool ends = false;       // lanes may end in it
     bool meets = false;      // lanes that came one after another may leave it together
     bool full = false;       // no counted execution missed a lane
+    bool unseen = false;     // there was none
     bool implied = false;
     bool gathered = false;   // if it is implied: lanes come together in front of it
     bool loop = false;       // its rounds are counted
@@ -152,7 +154,8 @@ class ImpliedChooser {
     return n.implied;
   }
 
-  // From this record one way leads to each block behind it, up to and with the next records, and one to the end of a lane. Where it
+  // From this record one way leads to each block behind it, up to and with the next records, and one to the end of a lane (of a block that
+  // nobody came to in any counted execution several may: had somebody, its executions would say that the path is another one). Where it
   // returns, decoders know where to, but do not look for loops. To the block behind a loop one may lead through a loop, and one past all of
   // them: the count tells which.
   bool tells_all(uint32_t record) const {
@@ -172,7 +175,7 @@ class ImpliedChooser {
     while (!open.empty()) {
       const Stretch at = open.back();
       open.pop_back();
-      if (nodes_[at.block].ends && ++ends > 1) return false;
+      if (nodes_[at.block].ends && ++ends > 1 && !nodes_[record].unseen) return false;
       const bool by_loop = nodes_[at.block].loop;
       for (uint32_t s : at.block == record ? first : blocks_.successors[at.block]) {
         if (by_loop && s == at.block) continue;   // another round
@@ -207,7 +210,7 @@ std::vector<bool> implied_blocks(const Code& code, const Blocks& blocks, const s
   std::iota(order.begin(), order.end(), 1u);
   if (executions.size() == n)
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return executions[a] > executions[b]; });
-  ImpliedChooser chooser(code, blocks, full, queued);
+  ImpliedChooser chooser(code, blocks, executions, full, queued);
   for (const WayRegion& region : regions) chooser.number_ways(region);
   for (uint32_t s : order)
     if (s < loops.size() && loops[s] && !recorded[s]) chooser.imply_loop(s, behind_loop(blocks, s));

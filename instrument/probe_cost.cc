@@ -14,14 +14,13 @@ namespace xtrace::instrument {
 namespace {
 
 constexpr uint16_t stg_uniform = 0x1986;   // STG [R.U32+UR+offset], R
-constexpr BitRange place_field = bits(63, 40);
+constexpr BitRange place_field = bits(63, 40), lane_field = bits(31, 24);
 
-// A store with a uniform base and an offset in a register hands over four words, one for each eight lanes; if it is a column (an address of
-// `mem`, a register of `reg` or `custom`) a word of its own for every lane. All others store the same words in all lanes.
+// A store with a uniform base and an offset in a register hands over four words, one for each eight lanes, or two of them (`pair`); if it is a
+// column (an address of `mem`, a register of `reg` or `custom`) a word of its own for every lane. All others store the same words in all lanes.
 // Of lanes that end (`ends`) there is none, mostly.
-enum class Column : uint8_t { none, addresses, rounds, ends };
+enum class Column : uint8_t { none, pair, addresses, rounds, ends };
 ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column, bool whole_sectors) {
-  constexpr BitRange lane_field = bits(31, 24);
   constexpr uint64_t no_register = 255, line_bytes = 128, line_cycles = 4, sector_bytes = 32, groups = 4;
   const sass::Effects fx = sass::effects(arch, w, 0);
   ProbeCost c;
@@ -34,10 +33,11 @@ ProbeCost cost_of(const sass::Arch& arch, const sass::RawInst& w, Column column,
     const bool one_place = sass::opcode13(w) == stg_uniform && !by_lanes;
     const bool hardly = by_lanes && column == Column::ends && fx.guarded;
     c.partial_stores = whole_sectors ? one_place : !by_lanes || (column != Column::addresses && !hardly);
-    c.store_cycles = by_lanes && column == Column::addresses && !fx.guarded ? line_cycles : by_lanes && column != Column::none ? 1 : 1 + registers;
+    c.store_cycles = by_lanes && column == Column::addresses && !fx.guarded ? line_cycles : by_lanes && column > Column::pair ? 1 : 1 + registers;
     // Under a guard: of the lanes that differ from the first, mostly none. Few lanes leave a loop at once.
     c.stored_bytes = !by_lanes                     ? whole_sectors && !one_place ? sector_bytes : fx.access_bytes
                      : column == Column::none      ? std::max(whole_sectors ? sector_bytes : 0, groups * fx.access_bytes)
+                     : column == Column::pair      ? 2 * fx.access_bytes
                      : hardly                      ? 0
                      : column == Column::addresses ? fx.guarded ? 0 : line_bytes
                                                    : sector_bytes;
@@ -108,15 +108,24 @@ Result<ProbeCost> probe_cost(const Spliced& spliced, std::string_view kernel, st
     }
   }
   ProbeCost sum;
+  const bool places_words = spliced.claims.odd_lanes.has_value();
+  sass::RegSet pairs;   // registers with the places of the words of pairs
+  if (spliced.claims.word_place) pairs.set(*spliced.claims.word_place);
   const auto cost_at = [&](size_t word, uint32_t block) -> Result<ProbeCost> {
     XT_TRY(const auto w, read_at<sass::RawInst>(text, word * sass::inst_bytes, "word"));
     const auto place = static_cast<uint32_t>(get_bits(w, place_field));
     const bool known = block < spliced.map.blocks.size();
     const bool rounds = known && place != 0 && spliced.map.blocks[block].rounds_at == place;
+    const bool pair = sass::opcode13(w) == stg_uniform && pairs.test(get_bits(w, lane_field));
     const Column column = known && spliced.map.blocks[block].numbered  ? Column::ends
+                          : pair                                       ? Column::pair
                           : rounds                                     ? Column::rounds
                           : columns.contains({block, place}) || points ? Column::addresses
                                                                        : Column::none;
+    // A place that is made in front of its store is known by how.
+    const sass::Effects fx = sass::effects(*arch, w, 0);
+    if (fx.def.gpr.count() == 1) pairs = fx.mnemonic == "SEL" && places_words ? pairs | fx.def.gpr : pairs & ~fx.def.gpr;
+    if (spliced.claims.word_place) pairs.set(*spliced.claims.word_place);
     return cost_of(*arch, w, column, spliced.map.layout.whole_sectors);
   };
   const auto add = [&](size_t word, uint32_t block, uint64_t n) -> Status {

@@ -65,6 +65,11 @@ void set_lane_masks(Sequence& seq, const LaneMasks& m, Gpr v, uint8_t wait_mask)
   put(seq, enc::lop3(m.both, m.bit0, m.bit1, enc::RZ, lut_and));
 }
 
+// Of the thread number in v. After predicate_to_guard cycles.
+void set_lane_words(Sequence& seq, const LaneWords& words, Gpr v, uint8_t wait_mask) {
+  put(seq, enc::lop3_imm_any(words.place.value_or(enc::RZ), words.odd, v, LaneWords::odd_lanes, enc::RZ, lut_and), {.stall = 1, .wait_mask = wait_mask});
+}
+
 // The second word of a SlotHead: the bytes of the time moved to where SR_VIRTID leaves room, then both in one word.
 sass::RawInst place_time(Gpr time) {
   constexpr uint32_t time_bytes = 0x2211;
@@ -99,6 +104,7 @@ class Classic {
     if (lanes_.offset) set_lane_offset(seq_, *lanes_.offset, tid, 1u << sb_values);
     if (lanes_.masks) set_lane_masks(seq_, *lanes_.masks, tid, 1u << sb_values);
     if (lanes_.sector_word) put(seq_, set_sector_word(*lanes_.sector_word, tid), when_read(1));
+    if (lanes_.words && lanes_.words->used) set_lane_words(seq_, *lanes_.words, tid, 1u << sb_values);
     put(seq_, enc::shf_r_u32_hi_imm(tid, tid, 5), when_read(vector_to_vector));   // warp in its CTA
     if (plan_.probe == ProbeKind::count)
       counters();
@@ -246,55 +252,89 @@ class Classic {
 
 using Registers = std::array<Gpr, 8>;   // [2,3] and [4,5] are aligned pairs
 
+// A number of the thread or its CTA that the kernel has loaded itself, and that is still there.
+struct OwnNumber {
+  std::optional<Gpr> vector;
+  Ureg uniform;        // without one
+  uint8_t wait = 0;    // scoreboards that it has to be waited for on
+};
+using OwnNumbers = std::array<std::optional<OwnNumber>, 6>;   // x, y, z of the thread and of the CTA
+
 class Light {
  public:
   Light(const sass::Arch& arch, const LaunchShape& shape, const wire::SlotLayout& layout,
         const std::optional<LaneGroups>& groups, const LaneRegisters& lanes, const Scratch& scratch,
-        const Registers& r, const HeldHead* held)
+        const Registers& r, const OwnNumbers& own, const HeldHead* held)
       : arch_(arch), shape_(shape), layout_(layout), groups_(groups), lanes_(lanes), ur_(scratch.uniform()),
-        sb_(scratch.scoreboard()), r_(r),
+        sb_(scratch.scoreboard()), r_(r), own_(own),
         holds_head_(held != nullptr), first_record_(layout.lead_bytes + (held != nullptr ? held->record_bytes : 0) + bytes_of_ends(layout)) {}
 
-  // First half: loads, and what needs none.
-  Sequence start() {
-    Sequence seq;
+  struct Start {
+    Sequence front, loads;
+  };
+  // First half: what needs no loads, and loads.
+  Start start() {
+    Start out;
+    Sequence& seq = out.loads;
     std::vector<Gpr> spare{r_[4], r_[5], r_[2], r_[1]};
-    const auto coordinate = [&](uint8_t sr, Gpr to) { put(seq, enc::s2r(to, sr), {.stall = 1, .write_barrier = sb_}); };
-    const auto others = [&](const Dim3& extent, uint8_t first, Gpr (&yz)[2]) {
+    const auto load = [&](uint8_t sr, Gpr to) { put(seq, enc::s2r(to, sr), {.stall = 1, .write_barrier = sb_}); };
+    const auto coordinate = [&](size_t number, uint8_t sr, Gpr to) {
+      if (!own_[number]) load(sr, to);
+    };
+    const auto others = [&](const Dim3& extent, size_t number, uint8_t first, Gpr (&yz)[2]) {
       const unsigned n = extent.z > 1 ? 2 : extent.y > 1 ? 1 : 0;
       for (unsigned k = 0; k < n; ++k) {
         yz[k] = spare.back();
         spare.pop_back();
-        coordinate(static_cast<uint8_t>(first + 1 + k), yz[k]);
+        coordinate(number + 1 + k, static_cast<uint8_t>(first + 1 + k), yz[k]);
       }
     };
     const auto extra = [](const Dim3& d) { return d.z > 1 ? 2u : d.y > 1 ? 1u : 0u; };
     taken_ = extra(shape_.block) + extra(shape_.grid);
-    if (taken_ == 0) constants(seq);   // first: they are ready when the loads are issued
-    coordinate(enc::sr_tid_x, thread());
-    coordinate(enc::sr_ctaid_x, block());
-    others(shape_.block, enc::sr_tid_x, tid_yz_);
-    others(shape_.grid, enc::sr_ctaid_x, cta_yz_);
-    if (!layout_.headless) coordinate(enc::sr_virtid, virtid());
-    put_pause(seq, scoreboard_visible - 1);
-    if (!layout_.headless && taken_ < 4) put(seq, enc::cs2r32(clock(), enc::sr_clock_lo));
-    return seq;
+    if (taken_ == 0) constants(out.front);   // they are ready when the loads are issued
+    coordinate(0, enc::sr_tid_x, r_[0]);
+    coordinate(3, enc::sr_ctaid_x, r_[3]);
+    others(shape_.block, 0, enc::sr_tid_x, tid_yz_);
+    others(shape_.grid, 3, enc::sr_ctaid_x, cta_yz_);
+    if (!layout_.headless) load(enc::sr_virtid, virtid());
+    if (!seq.empty()) put_pause(seq, scoreboard_visible - 1);
+    if (!layout_.headless && taken_ < 4) put(out.front, enc::cs2r32(clock(), enc::sr_clock_lo));
+    return out;
   }
 
   Sequence finish() {
     Sequence seq;
-    const auto wait = [&](unsigned stall) { return Schedule{.stall = stall, .wait_mask = static_cast<uint8_t>(1u << sb_)}; };
-    const auto linearise = [&](const Dim3& extent, Gpr x, const Gpr (&yz)[2]) {
-      if (extent.z > 1) put(seq, enc::imad_imm(yz[0], yz[1], extent.y, yz[0]), wait(vector_to_vector));
-      if (extent.y > 1 || extent.z > 1) put(seq, enc::imad_imm(x, yz[0], extent.x, x), wait(vector_to_vector));
+    uint8_t waits = static_cast<uint8_t>(1u << sb_);
+    for (const auto& own : own_)
+      if (own) waits |= own->wait;
+    const auto wait = [&](unsigned stall) { return Schedule{.stall = stall, .wait_mask = waits}; };
+    // Our own register, or the kernel's.
+    const auto number = [&](size_t k, Gpr ours) {
+      if (!own_[k]) return ours;
+      if (own_[k]->vector) return *own_[k]->vector;
+      put(seq, enc::mov_from_ur(ours, own_[k]->uniform), wait(vector_to_vector));
+      return ours;
     };
-    linearise(shape_.block, thread(), tid_yz_);
-    linearise(shape_.grid, block(), cta_yz_);
+    const auto linearise = [&](const Dim3& extent, size_t first, Gpr to, const Gpr (&yz)[2]) {
+      const Gpr x = number(first, to);
+      if (extent.y <= 1 && extent.z <= 1) return x;
+      Gpr y = number(first + 1, yz[0]);
+      if (extent.z > 1) {
+        const Gpr z = number(first + 2, yz[1]);
+        put(seq, enc::imad_imm(yz[0], z, extent.y, y), wait(vector_to_vector));
+        y = yz[0];
+      }
+      put(seq, enc::imad_imm(to, y, extent.x, x), wait(vector_to_vector));
+      return to;
+    };
+    thread_ = linearise(shape_.block, 0, r_[0], tid_yz_);
+    block_ = linearise(shape_.grid, 3, r_[3], cta_yz_);
     if (taken_ > 0) {
       constants(seq);
       if (taken_ == 4 && !layout_.headless) put(seq, enc::cs2r32(clock(), enc::sr_clock_lo));
       put_pause(seq, clock_to_vector(arch_) - 1);
     }
+    if (lanes_.words && lanes_.words->used) set_lane_words(seq, *lanes_.words, thread(), waits);
     // address = slots + block * (slots of a CTA) + warp * slot
     put(seq, enc::imad_imm(address(), block(), layout_.slot_bytes * warps_per_cta(shape_), address()), wait(1));
     put(seq, enc::shf_r_u32_hi_imm(warp(), thread(), 5), after(1));
@@ -325,10 +365,10 @@ class Light {
 
  private:
   // Registers by use, in time; [2,3] hold an address and [4,5] the head in the end.
-  Gpr thread() const { return r_[0]; }
+  Gpr thread() const { return thread_; }
   Gpr time() const { return r_[1]; }
   Gpr address() const { return r_[2]; }
-  Gpr block() const { return r_[3]; }
+  Gpr block() const { return block_; }
   Gpr clock() const { return r_[4]; }
   Gpr packed() const { return r_[5]; }
   Gpr warp() const { return r_[5]; }
@@ -350,6 +390,8 @@ class Light {
   const UniformPlan& ur_;
   uint8_t sb_;
   Registers r_;
+  OwnNumbers own_;
+  Gpr thread_, block_;   // in finish()
   bool holds_head_;
   uint32_t first_record_;   // where the cursor starts, in the slot
   Gpr tid_yz_[2], cta_yz_[2];
@@ -366,6 +408,45 @@ bool needs_prologue(const sass::Arch& arch, const sass::RawInst& w, std::optiona
   const sass::Effects fx = sass::effects(arch, enc::for_arch(arch, w), 0);
   if (sector_word && fx.use.gpr.test(sector_word->index)) return true;
   return fx.kind != sass::MemKind::none || fx.use.ur.any() || fx.def.ur.any() || fx.use.pred != 0;
+}
+
+// What of these numbers the kernel has loaded in front of `rest`, where registers in `taken` are a probe's by then. `loads`: our own stand between.
+OwnNumbers own_numbers(const Code& code, const Insertions& insertions, InstIndex rest, bool loads, uint8_t usable_scoreboards, const sass::RegSet& taken) {
+  constexpr BitRange special_field = bits(79, 72);
+  OwnNumbers found;
+  for (InstIndex i = 0; i < rest; ++i) {
+    const sass::Effects& fx = code.insts[i].fx;
+    const sass::Control control = sass::get_control(code.insts[i].raw);
+    const auto special = get_bits(code.insts[i].raw, special_field);
+    const bool of_thread = special >= enc::sr_tid_x && special < enc::sr_tid_x + 3u, of_cta = special >= enc::sr_ctaid_x && special < enc::sr_ctaid_x + 3u;
+    if ((fx.mnemonic != "S2R" && fx.mnemonic != "S2UR") || fx.guarded || control.write_barrier >= 6 || (!of_thread && !of_cta)) continue;
+    OwnNumber own;
+    bool waited = false, kept = (fx.def.gpr & taken).none(), seen = loads || i + 1 < rest || control.stall >= scoreboard_visible;
+    for (InstIndex k = i + 1; k < rest; ++k) {
+      const sass::Effects& later = code.insts[k].fx;
+      kept = kept && (later.def.gpr & fx.def.gpr).none() && (later.def.ur & fx.def.ur).none();
+      waited = waited || (sass::get_control(code.insts[k].raw).wait_mask >> control.write_barrier & 1);
+    }
+    if (!waited) own.wait = static_cast<uint8_t>(1u << control.write_barrier);
+    for (unsigned r = 0; r < 255; ++r)
+      if (fx.def.gpr.test(r)) own.vector = Gpr{static_cast<uint8_t>(r)};
+    for (unsigned r = 0; r < 63; ++r)
+      if (fx.def.ur.test(r)) own.uniform = Ureg{static_cast<uint8_t>(r)};
+    for (InstIndex k = i; k <= rest; ++k)   // nor has a probe
+      for (const Sequence* seq : {&insertions.before[k], &insertions.after[k]})
+        for (const sass::RawInst& w : *seq) kept = kept && (sass::effects(*code.arch, enc::for_arch(*code.arch, w), 0).def.gpr & fx.def.gpr).none();
+    if (kept && seen && (waited || (usable_scoreboards >> control.write_barrier & 1)))
+      found[of_thread ? special - enc::sr_tid_x : 3 + special - enc::sr_ctaid_x] = own;
+  }
+  return found;
+}
+
+// In the entry block, in front of what follows the kernel's last load of a special register that it issues before `rest`.
+InstIndex behind_own_loads(const Code& code, const ProbeBlock& entry, InstIndex rest) {
+  InstIndex at = 0;
+  for (InstIndex i = entry.first; i < std::min(rest, entry.last()); ++i)
+    if (code.insts[i].fx.mnemonic == "S2R" || code.insts[i].fx.mnemonic == "S2UR") at = i + 1;
+  return at;
 }
 
 // Registers of what probes have put up to and in front of instruction `last`.
@@ -444,14 +525,21 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
                         const Insertions& insertions, Scratch& scratch) {
   if (!has_light_prologue(plan, layout)) {
     Prologue classic = Classic(*code.arch, shape, plan, layout, groups, lanes, scratch.uniform(), scratch.prologue(), blocks.blocks.size()).build();
-    classic.settle = groups ? predicate_to_guard : 0;
+    classic.settle = groups || (lanes.words && lanes.words->used) ? predicate_to_guard : 0;
     return classic;
   }
   Prologue out;
   out.settle = std::max(r2ur_to_use, groups ? predicate_to_guard : 0);
   const auto split = [&](InstIndex at, const Holder& a, const Holder& b) {
-    Light light(*code.arch, shape, layout, groups, lanes, scratch, registers_of(a, b), held ? &*held : nullptr);
-    out.words = light.start();
+    const Registers registers = registers_of(a, b);
+    sass::RegSet taken;
+    for (const Gpr r : registers) taken.set(r.index);
+    const OwnNumbers own = own_numbers(code, insertions, at, !layout.headless, scratch.shared_scoreboards(), taken);
+    Light light(*code.arch, shape, layout, groups, lanes, scratch, registers, own, held ? &*held : nullptr);
+    auto [front, loads] = light.start();
+    out.words = std::move(front);
+    out.loads = std::move(loads);
+    out.loads_at = behind_own_loads(code, blocks.blocks[0], at);
     out.rest = light.finish();
     out.rest_at = at;
   };
@@ -473,10 +561,10 @@ Prologue build_prologue(const Code& code, const Blocks& blocks, const LaunchShap
     }
   }
   Light light(*code.arch, shape, layout, groups, lanes, scratch,
-              eight_from(scratch.prologue()), nullptr);
-  out.words = light.start();
-  const Sequence rest = light.finish();
-  out.words.insert(out.words.end(), rest.begin(), rest.end());
+              eight_from(scratch.prologue()), {}, nullptr);
+  auto [front, loads] = light.start();
+  out.words = std::move(front);
+  for (const Sequence& more : {loads, light.finish()}) out.words.insert(out.words.end(), more.begin(), more.end());
   return out;
 }
 

@@ -9,11 +9,13 @@
 
 namespace xtrace::instrument {
 
-// Most prologues stand in front of the kernel as a whole. A light one only starts its loads of special registers there;
-// the rest, which needs them, stands where the kernel itself first waits for something: in front of instruction `rest_at`
-// of the entry block.
+// Most prologues stand in front of the kernel as a whole. A light one only reads its clocks there. Its loads of special registers stand behind
+// the kernel's own ones, in front of instruction `loads_at` of the entry block: each takes some 24 cycles from the next [measured H200]. The rest,
+// which needs them, stands where the kernel itself first waits for something: in front of instruction `rest_at`.
 struct Prologue {
   Sequence words;
+  Sequence loads;
+  InstIndex loads_at = 0;
   Sequence rest;
   InstIndex rest_at = 0;
   // Cycles that must pass between the end of `rest` (or of `words`, when it is empty) and the first record, or the first
@@ -55,6 +57,7 @@ struct LaneRegisters {
   std::optional<sass::enc::Gpr> offset;   // 4 * lane
   std::optional<LaneMasks> masks;         // of the lane groups
   std::optional<sass::enc::Gpr> sector_word;   // 4 * (lane / 4)
+  std::optional<LaneWords> words;
 };
 
 // `insertions` are the probe's: the rest of a light prologue stands in front of all of them. `groups`: the lane groups that

@@ -277,16 +277,28 @@ Result<Holder> Scratch::holder(InstIndex from, InstIndex to, std::initializer_li
 }
 
 // An odd one where there is room: pairs stay whole. Never one of those that the prologue works with.
-std::optional<sass::enc::Gpr> Scratch::reserve() {
+std::optional<sass::enc::Gpr> Scratch::reserve(const sass::RegSet& taken) {
   const uint32_t own = own_count_ > reserved_registers ? own_count_ - reserved_registers : 0;
   const uint32_t first = std::max(own, prologue_first_ + registers_of_prologue);
   for (uint32_t start : {first | 1, (first + 1) & ~1u})
     for (uint32_t r = start; r + 1 + reserved_registers <= free_count_; r += 2) {
-      if (reserved_.test(r)) continue;
+      if (reserved_.test(r) || taken.test(r)) continue;
       count_ = std::max(count_, r + 1 + reserved_registers);
       fresh_used_ = std::max(fresh_used_, r + 1 - own);
       reserved_.set(r);
       return sass::enc::Gpr{static_cast<uint8_t>(r)};
+    }
+  return std::nullopt;
+}
+
+std::optional<LaneWords> Scratch::reserve_lane_words(bool beside_groups) {
+  sass::PredSet free = liveness_->untouched_predicates();
+  if (beside_groups && lane_groups_)
+    for (const sass::enc::Pred p : {lane_groups_->bit0, lane_groups_->bit1, lane_groups_->both}) free &= static_cast<sass::PredSet>(~(1u << p.index));
+  for (uint8_t p = 7; p-- > 0;)
+    if (free >> p & 1) {
+      reserved_predicates_ |= static_cast<sass::PredSet>(1u << p);
+      return LaneWords{{p}, {}};
     }
   return std::nullopt;
 }
@@ -325,6 +337,7 @@ std::optional<sass::enc::Ureg> Scratch::counter() {
 std::optional<sass::enc::Pred> Scratch::predicate(InstIndex from, InstIndex to) const {
   sass::PredSet free = liveness_->writable_predicates_before(from);
   for (InstIndex i = from + 1; i <= to; ++i) free &= liveness_->writable_predicates_before(i);
+  free &= static_cast<sass::PredSet>(~reserved_predicates_);
   if (lane_groups_)
     for (const sass::enc::Pred p : {lane_groups_->bit0, lane_groups_->bit1, lane_groups_->both})
       free &= static_cast<sass::PredSet>(~(1u << p.index));

@@ -47,7 +47,17 @@ struct LaneGroups {
   static constexpr unsigned groups = 4;
 };
 
-// The same for kernels that leave no predicates, in three registers: all ones in the lanes whose group has that bit, or both.
+// For records of two words under `block` that need not be aligned for a store of 64 bits: lane l stores word l / 4 % 2. A predicate untouched by
+// the original kernel, set by the prologue and never written again.
+struct LaneWords {
+  sass::enc::Pred odd;          // l / 4 % 2
+  std::optional<sass::enc::Gpr> place;   // 4 * (l / 4 % 2) for the whole kernel; without one it is made in front of each store
+  bool used = false;
+  static constexpr uint32_t odd_lanes = 4;     // bit of the lane's number
+  static constexpr uint32_t least_lanes = 8;   // that a warp must have been launched with
+};
+
+// As LaneGroups, for kernels that leave no predicates, in three registers: all ones in the lanes whose group has that bit, or both.
 struct LaneMasks {
   sass::enc::Gpr bit0, bit1, both;
 };
@@ -87,6 +97,8 @@ class Scratch {
   const std::vector<sass::enc::Ureg>& spare_uniform() const { return spare_uniform_; }
   // Nothing when the kernel leaves too few predicates.
   const std::optional<LaneGroups>& lane_groups() const { return lane_groups_; }
+  // Nothing when the kernel leaves no predicate, `beside_groups` beside those of the lane groups. Nobody else gets it from now on.
+  std::optional<LaneWords> reserve_lane_words(bool beside_groups);
   // Scoreboards that stores of probes may signal (bit mask): those that the kernel does not count groups on.
   uint8_t shared_scoreboards() const { return shared_scoreboards_; }
   // The scoreboard on which waiting costs the kernel least; never one that it counts groups on.
@@ -111,8 +123,9 @@ class Scratch {
   bool costs_occupancy() const { return count_ > free_count_; }
   // A pair above EIATTR_MAXREG_COUNT, as far as the launch can hold it: for replays of which nothing but counts is asked.
   std::optional<Holder> beyond_limit() { return above(launchable_count_, Holder::Shape::pair, std::nullopt, {}); }
-  // A register above the kernel's own, at no cost in occupancy, that nobody else gets from now on; nothing when there is none.
-  std::optional<sass::enc::Gpr> reserve();
+  // A register above the kernel's own, at no cost in occupancy, that nobody else gets from now on, and none of those that somebody has
+  // already; nothing when there is none.
+  std::optional<sass::enc::Gpr> reserve(const sass::RegSet& taken = {});
   // The same for three that follow each other, with room for pairs and quads below them where there is any.
   std::optional<LaneMasks> reserve_masks();
   // A uniform register of its own; nothing when there is none.
@@ -144,6 +157,7 @@ class Scratch {
   uint32_t own_count_ = 0, count_ = 0, free_count_ = 0, launch_count_ = 0, launchable_count_ = 0;
   uint32_t fresh_used_ = 0;
   sass::RegSet reserved_;
+  sass::PredSet reserved_predicates_ = 0;
   std::optional<SpillFrame> spill_frame_;
   uint32_t spills_ = 0;
 };

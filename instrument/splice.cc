@@ -128,8 +128,10 @@ void place_rest(const Code& code, const Blocks& blocks, bool at_once, bool held,
   }
   Sequence& tail = prologue.rest.empty() ? prologue.words : prologue.rest;
   if (passed < prologue.settle) put_pause(tail, prologue.settle - passed);
-  Sequence& at = insertions.before[prologue.rest_at];
-  at.insert(at.begin(), prologue.rest.begin(), prologue.rest.end());
+  const auto insert_first = [&](InstIndex i, const Sequence& seq) { insertions.before[i].insert(insertions.before[i].begin(), seq.begin(), seq.end()); };
+  insert_first(prologue.rest_at, prologue.rest);
+  if (prologue.loads_at == 0) prologue.words.insert(prologue.words.end(), prologue.loads.begin(), prologue.loads.end());
+  else insert_first(prologue.loads_at, prologue.loads);
 }
 
 // Before memory instructions: what the architecture needs beyond latency::vector_to_memory, which probes keep.
@@ -300,7 +302,7 @@ Result<Spliced> Splicer::splice_once(const Plan& plan, const wire::SlotLayout& l
   std::vector<uint32_t> not_taken;
   std::optional<sass::enc::Gpr> rounds, ways;
   ProbeContext context{code, blocks, liveness, scope, plan, layout, scratch, insertions, held_head, lanes.offset, lanes.masks,
-                       lanes.sector_word, counters, chains_by_groups, not_taken, rounds, ways, out.map};
+                       lanes.sector_word, lanes.words, counters, chains_by_groups, not_taken, rounds, ways, out.map};
   for (uint32_t b = 0; b < plan.unrecorded.size(); ++b) out.map.blocks[b].unrecorded = plan.unrecorded[b] && plan.probe != ProbeKind::count;
   XT_TRY_STATUS(leave_to_other_parts(context));
   XT_TRY_STATUS(body_of(plan.probe).insert(context));
@@ -379,6 +381,10 @@ Result<Spliced> Splicer::splice_once(const Plan& plan, const wire::SlotLayout& l
   }
   for (uint32_t b = 0; b < out.map.blocks.size(); ++b)
     if (out.map.blocks[b].forks) out.claims.forks.push_back(b);
+  if (lanes.words && lanes.words->used) {
+    out.claims.odd_lanes = lanes.words->odd.index;
+    if (lanes.words->place) out.claims.word_place = lanes.words->place->index;
+  }
   out.claims.points = out.map.points;
   out.claims.nth = scope.sites.nth;
   XT_TRY_STATUS(check(cubin, out, info.name));

@@ -354,6 +354,7 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
   check_sectors(v, claims, blocks, out);
   check_lengths(v, claims, blocks, out);
   check_forks(v, claims, blocks, out);
+  check_lane_words(v, claims, blocks, out);
   check_hazards(v, out);
   return out;
 }

@@ -43,6 +43,8 @@
 //   fork-recorded       `block`: where a block's record says which lanes fall through to the next block, it has a vote, in front of the branch,
 //                       of those that the branch's predicate leaves there, stored once as its second word; nobody comes to the next block
 //                       another way, and that one has no record
+//   stored-by-lanes     `block`: the predicate that says which of two words a lane stores is made once, by the prologue, of the lane's number, and
+//                       nothing else writes it; what is stored has been made in the lanes of each word, and goes to the place of that word
 //   result-too-early    inserted code reads no result before its latency or scoreboard allows it; a wait one cycle behind what takes the
 //                       scoreboard does not see it
 //   control-word        legal stall, yield and reuse combinations; no reuse in front of an insertion
@@ -116,6 +118,8 @@ struct SpliceClaims {
   std::optional<uint8_t> sector_word{};          // register that the prologue sets to 4 * (lane / 4)
   std::vector<bool> sector_full{};               // by block: with that, stores there fill sectors
   std::vector<uint32_t> forks{};                 // blocks whose record says who falls through to the next one
+  std::optional<uint8_t> odd_lanes{};            // predicate that the prologue sets to bit 2 of the lane's number
+  std::optional<uint8_t> word_place{};           // register that it sets to 4 * that
 };
 
 // An Error only when a cubin can not be read at all.

@@ -51,24 +51,38 @@ class Forks {
   void check_record(uint32_t b) {
     const auto guard = static_cast<uint8_t>(field(last(b), guard_field));
     if (v_.old.insts[blocks_.blocks[b].last()].fx.use.pred != 1u << (guard & 7)) fail(last(b), fmt::format("not one predicate alone decides {}", text(last(b))));
-    std::optional<uint32_t> lanes;   // register that holds them
+    uint32_t lanes = unknown;        // register that holds them
+    bool beside = false;             // by lanes: the others' place has the first word
     uint32_t stores = 0;
     for (uint32_t k = first(b); k < last(b); ++k) {
       const sass::Effects& fx = v_.effects[k];
       if (!v_.is_inserted(k)) {
-        lanes.reset();
+        lanes = unknown;
+        beside = false;
         continue;
       }
       const bool votes = sass::opcode13(v_.words[k]) == vote && field(k, mode_field) == vote_any && !fx.guarded && field(k, vote_field) == (guard ^ 8u);
-      if (votes) lanes = static_cast<uint32_t>(field(k, result_field));
-      else if (lanes && (fx.def.gpr.test(*lanes) || (fx.def.pred >> (guard & 7) & 1))) lanes.reset();
+      if (votes) {
+        lanes = static_cast<uint32_t>(field(k, result_field));
+        beside = false;
+      } else if (lanes != unknown && !beside && makes_first_word(k, b) && field(k, result_field) == lanes) {
+        beside = true;
+      } else if (lanes != unknown && (fx.def.gpr.test(lanes) || (fx.def.pred >> (guard & 7) & 1))) {
+        lanes = unknown;
+      }
       if (fx.kind != sass::MemKind::store) continue;
       ++stores;
-      if (!lanes || fx.guarded || sass::opcode13(v_.words[k]) != stg_uniform || field(k, size_field) != size_64 || field(k, place_field) != 0 ||
-          field(k, a_field) != no_register || field(k, b_field) + 1 != *lanes || field(k, ur_of_store) != cursor(b))
+      const bool whole = !beside && field(k, size_field) == size_64 && field(k, a_field) == no_register && field(k, b_field) + 1 == lanes;
+      const bool by_lanes = beside && field(k, size_field) == size_32 && field(k, a_field) != no_register && field(k, b_field) == lanes;
+      if ((!whole && !by_lanes) || fx.guarded || sass::opcode13(v_.words[k]) != stg_uniform || field(k, place_field) != 0 || field(k, ur_of_store) != cursor(b))
         fail(k, fmt::format("{} is not who falls through behind block {}", text(k), b));
     }
     if (stores != 1) fail(first(b), fmt::format("{} stores in block {}", stores, b));
+  }
+  // The clock and the block's number, in the lanes that do not store who falls through (stored-by-lanes says which these are).
+  bool makes_first_word(uint32_t k, uint32_t b) const {
+    constexpr uint16_t lea_imm = 0x811;   // [11:0]
+    return claims_.odd_lanes && (sass::opcode13(v_.words[k]) & 0xfff) == lea_imm && field(k, guard_field) == (*claims_.odd_lanes | 8u) && field(k, imm_field) == b + 1;
   }
   // What moves by the record's eight bytes.
   std::optional<uint64_t> cursor(uint32_t b) const {
@@ -78,6 +92,7 @@ class Forks {
     return std::nullopt;
   }
 
+  static constexpr uint32_t unknown = 0xffffffff;
   static constexpr BitRange ur_of_store = bits(69, 64);
 
   const SpliceView& v_;

@@ -66,6 +66,8 @@ std::vector<bool> beginning_blocks(const Blocks& blocks, const std::vector<bool>
 void check_sectors(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_forks.cc: fork-recorded.
 void check_forks(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
+// verify_lane_words.cc: stored-by-lanes.
+void check_lane_words(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_spills.cc: spilled-register. Fills spill_save and spilled_write.
 void check_spills(SpliceView& v, const SpliceClaims& claims, const cubin::KernelInfo& old_info, const cubin::KernelInfo& new_info, Violations& out);
 // verify_hazards.cc: store-overwritten, record-clobbered, result-too-early.

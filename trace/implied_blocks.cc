@@ -13,10 +13,25 @@ constexpr size_t most_steps = 4096;   // behind one record
 
 bool is_step(const wire::Block& b) { return b.implied && !b.gathered; }
 
+// Where lanes come out of blocks of loops that wait for others and leave no records, of which this is one.
+std::vector<uint32_t> ways_out(const wire::AddressMap& map, uint32_t block) {
+  std::vector<uint32_t> inside{block}, out;
+  for (size_t k = 0; k < inside.size(); ++k)
+    for (uint32_t s : map.blocks[inside[k]].successors) {
+      std::vector<uint32_t>& set = s < map.blocks.size() && map.blocks[s].unrecorded ? inside : out;
+      if (std::find(set.begin(), set.end(), s) == set.end()) set.push_back(s);
+    }
+  return out;
+}
+
 // On a way that has led up to `step`; `number`: of the way, where it has one.
 void enter(const wire::AddressMap& map, uint32_t block, uint32_t step, uint32_t number, Ways& ways) {
   if (block >= map.blocks.size()) return;
   const wire::Block& b = map.blocks[block];
+  if (b.unrecorded && !b.other_part) {
+    for (uint32_t s : ways_out(map, block)) enter(map, s, step, number, ways);
+    return;
+  }
   const auto ends = [&](ImpliedBlocks::End end, uint32_t last) {
     const bool alone = ways.last_to.emplace(end, last).second;
     XT_CHECK(alone || end.number == 0, "a number of its own for each way");

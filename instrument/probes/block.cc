@@ -4,6 +4,7 @@
 // the same for any active mask (docs/performance.md).
 #include <algorithm>
 
+#include "instrument/behind_waits.h"
 #include "instrument/implied.h"
 #include "instrument/probes/probes.h"
 #include "instrument/rounds.h"
@@ -142,8 +143,8 @@ bool chains_pay(const ProbeContext& c) {
 }
 
 // A second store costs two cycles of an SM's memory pipe in a record of a block that is not full, the second word four bytes
-// in one that is. Two blocks that share a record by a store of 64 bits need aligned ones as well: where few others get longer by that, or
-// where no more than twice as many others get longer as fork, which saves more.
+// in one that is. Two blocks that share a record by a store of 64 bits need aligned ones as well, if they can not be stored by lanes: where few
+// others get longer by that, or where no more than twice as many others get longer as fork, which saves more.
 ShortForm short_form(const ProbeContext& c, bool chains, const std::vector<bool>& forks) {
   constexpr uint64_t seldom = 16;   // one execution, one byte in so many
   uint64_t all = 0, missing = 0, pairs = 0, words = 0, longer = 0, forked = 0;
@@ -159,12 +160,36 @@ ShortForm short_form(const ProbeContext& c, bool chains, const std::vector<bool>
     else if (links.size() != 1) pairs += n;
     b = links.back();
   }
-  return {.aligned = missing * seldom > all || (pairs != 0 && longer * seldom <= words) || (forked != 0 && longer <= 2 * forked)};
+  const bool by_lanes = c.lane_words && c.map.layout.last_lanes >= LaneWords::least_lanes;
+  const bool aligned = missing * seldom > all || (!by_lanes && pairs != 0 && longer * seldom <= words) || (forked != 0 && longer <= 2 * forked);
+  return {.aligned = aligned, .by_lanes = by_lanes && !aligned};
 }
 
-// Blocks without records; `loops`: of these, those whose rounds are counted, in c.rounds; `regions`: in which ways are numbered, in c.ways.
+// Whether some record from block b on could have two words.
+bool have_pairs(const ProbeContext& c, const std::vector<bool>& forks, uint32_t b) {
+  for (; b < forks.size(); ++b)
+    if (forks[b] || (!c.map.blocks[b].implied && !c.unrecorded(b) && c.links_from(b, 2).size() > 1)) return true;
+  return false;
+}
+// Of what the probe has put, and the prologue for it.
+sass::RegSet registers_so_far(const ProbeContext& c) {
+  sass::RegSet taken;
+  for (const std::vector<Sequence>* sequences : {&c.out.before, &c.out.after})
+    for (const Sequence& seq : *sequences)
+      for (const sass::RawInst& w : seq) {
+        const sass::Effects fx = sass::effects(*c.code.arch, enc::for_arch(*c.code.arch, w), 0);
+        taken |= fx.use.gpr | fx.def.gpr;
+      }
+  if (c.held_head)
+    for (const Holder* h : {&c.held_head->loads, &c.held_head->head})
+      for (uint8_t r : h->reg) taken.set(r);
+  return taken;
+}
+
+// Blocks without records; `loops`: of these, those whose rounds are counted, in c.rounds; `behind_waits`: those behind loops that wait for others;
+// `regions`: in which ways are numbered, in c.ways.
 struct Chosen {
-  std::vector<bool> implied, loops;
+  std::vector<bool> implied, loops, behind_waits;
   std::vector<WayRegion> regions{};
 };
 
@@ -175,30 +200,83 @@ bool leave_together(const ProbeContext& c, const std::vector<bool>& loops, uint3
   return together;
 }
 
-Chosen choose_loops(const ProbeContext& c, const std::vector<bool>& recorded) {
+std::vector<bool> unrecorded_blocks(const ProbeContext& c) {
+  std::vector<bool> unrecorded;
+  for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) unrecorded.push_back(c.unrecorded(b));
+  return unrecorded;
+}
+
+// Blocks behind loops that wait for others that need no records; `recorded` says so of the others. With these counted loops.
+std::vector<bool> keep_behind_waits(const ProbeContext& c, const std::vector<bool>& loops, std::vector<bool>& recorded) {
+  const std::vector<bool> unrecorded = unrecorded_blocks(c), full = full_blocks(c);
+  std::vector<bool> behind = blocks_behind_waits(c.code, c.blocks, unrecorded, full);
+  const Blocks seen = past_unrecorded(c.blocks, unrecorded);
+  for (bool more = std::find(behind.begin(), behind.end(), true) != behind.end(); more;) {
+    more = false;
+    for (uint32_t b = 0; b < behind.size(); ++b) recorded[b] = recorded[b] && !behind[b];
+    const std::vector<bool> implied = implied_blocks(c.code, seen, recorded, c.plan.executions, full, {}, loops);
+    for (uint32_t b = 0; b < behind.size(); ++b) {
+      if (!behind[b] || (implied[b] && told_by_next_record(c.code, seen, implied, full, c.plan.executions, b))) continue;
+      behind[b] = false;
+      recorded[b] = more = true;
+    }
+  }
+  return behind;
+}
+
+std::vector<bool> implied_beside_waits(const ProbeContext& c, const std::vector<bool>& behind_waits, const std::vector<bool>& recorded,
+                                       const std::vector<bool>& loops, const std::vector<WayRegion>& regions = {}) {
+  const bool any = std::find(behind_waits.begin(), behind_waits.end(), true) != behind_waits.end();
+  return implied_blocks(c.code, any ? past_unrecorded(c.blocks, unrecorded_blocks(c)) : c.blocks, recorded, c.plan.executions, full_blocks(c), {}, loops,
+                        regions);
+}
+
+// `recorded`: those that are to have records whatever they are, but for those behind waits that need none.
+Chosen choose_loops(const ProbeContext& c, std::vector<bool>& recorded) {
   const size_t n = c.blocks.blocks.size();
   std::vector<bool> loops = countable_loops(c.code, c.blocks, c.plan.executions, full_blocks(c));
-  std::vector<bool> implied = implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c), {}, loops);
+  std::vector<bool> behind_waits = keep_behind_waits(c, loops, recorded);
+  std::vector<bool> implied = implied_beside_waits(c, behind_waits, recorded, loops);
   for (uint32_t b = 0; b < n; ++b) loops[b] = loops[b] && implied[b];
-  if (std::find(loops.begin(), loops.end(), true) == loops.end()) return {implied, loops};
+  if (std::find(loops.begin(), loops.end(), true) == loops.end()) return {implied, loops, behind_waits};
   c.rounds = c.scratch.reserve();
   bool alike = true;
   for (uint32_t b = 0; b < n; ++b) alike = alike && (!loops[b] || leave_together(c, loops, behind_loop(c.blocks, b)));
   if (c.rounds && !alike) c.lane_offset = c.scratch.reserve();
-  if (c.rounds && (alike || c.lane_offset)) return {implied, loops};
+  if (c.rounds && (alike || c.lane_offset)) return {implied, loops, behind_waits};
   c.rounds.reset();
-  return {implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c)), std::vector<bool>(n, false)};
+  behind_waits = keep_behind_waits(c, {}, recorded);
+  return {implied_beside_waits(c, behind_waits, recorded, {}), std::vector<bool>(n, false), behind_waits};
+}
+
+// Regions in which lanes number their ways, apart from blocks behind waits: none takes in what these are told by, and none is left where one of them
+// would not be told any more. `implied`: with these regions.
+std::vector<WayRegion> regions_beside_waits(const ProbeContext& c, const Chosen& chosen, const std::vector<bool>& recorded, std::vector<bool>& implied) {
+  const Blocks seen = past_unrecorded(c.blocks, unrecorded_blocks(c));
+  std::vector<bool> kept = recorded;
+  for (uint32_t b = 0; b < kept.size(); ++b)
+    for (uint32_t at = b; chosen.behind_waits[b]; at = seen.successors[at].at(0)) {   // up to the next record
+      kept[at] = true;
+      if (!chosen.implied[at]) break;
+    }
+  const std::vector<bool> full = full_blocks(c);
+  std::vector<WayRegion> regions = way_regions(c.code, c.blocks, kept, chosen.implied, c.plan.executions, full);
+  implied = implied_beside_waits(c, chosen.behind_waits, recorded, chosen.loops, regions);
+  for (uint32_t b = 0; b < kept.size(); ++b)
+    if (chosen.behind_waits[b] && !(implied[b] && told_by_next_record(c.code, seen, implied, full, c.plan.executions, b))) return {};
+  return regions;
 }
 
 // Block 1 has its own where it is stored with the head.
 Chosen choose_implied(const ProbeContext& c) {
   const size_t n = c.blocks.blocks.size();
   std::vector<bool> recorded(n, false);
-  if (c.scope.is_sparse()) return {recorded, recorded};   // hardly anything stands around a block that would tell of it
+  if (c.scope.is_sparse()) return {recorded, recorded, recorded};   // hardly anything stands around a block that would tell of it
   if (c.always_follows(0)) recorded[0] = recorded[1] = true;
   keep_beside_unrecorded(c, recorded);
   Chosen chosen = choose_loops(c, recorded);
-  std::vector<WayRegion> regions = way_regions(c.code, c.blocks, recorded, chosen.implied, c.plan.executions, full_blocks(c));
+  std::vector<bool> implied;
+  std::vector<WayRegion> regions = regions_beside_waits(c, chosen, recorded, implied);
   if (regions.empty()) return chosen;
   c.ways = c.scratch.reserve();
   if (c.ways && !c.lane_offset) c.lane_offset = c.scratch.reserve();
@@ -206,7 +284,7 @@ Chosen choose_implied(const ProbeContext& c) {
     c.ways.reset();
     return chosen;
   }
-  chosen.implied = implied_blocks(c.code, c.blocks, recorded, c.plan.executions, full_blocks(c), {}, chosen.loops, regions);
+  chosen.implied = std::move(implied);
   for (uint32_t b = 0; b < n; ++b) chosen.loops[b] = chosen.loops[b] && chosen.implied[b];
   chosen.regions = std::move(regions);
   return chosen;
@@ -262,11 +340,11 @@ Status insert_block(ProbeContext& c) {
     }
     return insert_exit_headers(c);
   }
-  const auto [implied, loops, regions] = choose_implied(c);
+  const auto [implied, loops, behind_waits, regions] = choose_implied(c);
   const std::vector<bool> gathered = gathered_blocks(c.code, c.blocks, implied, full_blocks(c));
   for (uint32_t b = 0; b < blocks; ++b) {
     c.map.blocks[b].implied = implied[b];
-    c.map.blocks[b].gathered = gathered[b];
+    c.map.blocks[b].gathered = gathered[b] || behind_waits[b];
     c.map.blocks[b].full = c.full(b) && !implied[b];
     c.map.blocks[b].loop = loops[b];
   }
@@ -280,20 +358,22 @@ Status insert_block(ProbeContext& c) {
   describe_ways(c, regions);
   const bool chains = c.map.layout.last_lanes == 32 && chains_pay(c);   // lane groups need all 32
   c.map.layout.entry_in_head = c.full(0) && has_light_prologue(c.plan, c.layout) && c.blocks.runs_once(0);
+  c.lane_words = c.scratch.reserve_lane_words(chains);
   const std::vector<bool> forks = fork_blocks(c);
   const ShortForm form = short_form(c, chains, forks);
   uint32_t b = 0;
   if (c.map.layout.entry_in_head) {
     b = insert_with_head(c, form, previous) + 1;
   }
+  if (form.by_lanes && have_pairs(c, forks, b)) c.lane_words->place = c.scratch.reserve(registers_so_far(c));
   for (; b < blocks; ++b) {
     if (implied[b] || c.unrecorded(b)) continue;
-    if (form.aligned && forks[b] && insert_fork(c, b, previous)) {
+    if (form.two_words() && forks[b] && insert_fork(c, b, form, previous)) {
       ++b;
       continue;
     }
     uint32_t chained = chains ? insert_chain(c, b, previous) : 0;
-    if (chained == 0 && form.aligned) chained = insert_pair_chain(c, b, previous);
+    if (chained == 0 && form.two_words()) chained = insert_pair_chain(c, b, form, previous);
     if (chained != 0) {
       b += chained;
       continue;

@@ -1,7 +1,8 @@
 // `block` in plain slots: a block that ends in a branch, and the one that lanes fall through to, in one record { clock << n | block + 1,
 // lanes that fall through }. The second block's clock follows from the first one's, as nothing in between waits: so that is read behind
-// the wait of the block's first instruction, where it has one. A store of 64 bits takes three cycles of the memory pipe; two records take
-// four to six, and twice the issue slots.
+// the wait of the block's first instruction, where it has one. A store of 64 bits takes three cycles of the memory pipe, or where records are not
+// aligned one of 32 bits two, in which some lanes have one word and the others the other one (LaneWords); two records take four to six, and
+// twice the issue slots.
 #include <algorithm>
 
 #include "instrument/clocks.h"
@@ -90,20 +91,31 @@ std::vector<bool> fork_blocks(const ProbeContext& c) {
   return forks;
 }
 
-bool insert_fork(ProbeContext& c, uint32_t number, std::optional<Holder>& previous) {
+bool insert_fork(ProbeContext& c, uint32_t number, ShortForm form, std::optional<Holder>& previous) {
   const ProbeBlock& block = c.blocks.blocks[number];
   const InstIndex clock = *clock_place(c.code, block), branch = block.last();
   const auto h = c.scratch.try_holder(clock, branch, {Holder::Shape::pair}, previous);
   if (!h) return false;
   put(c.out.before[clock], enc::cs2r32(h->r(0), enc::sr_clock_lo), {.wait_mask = h->wait_mask});
-  const InstIndex shift = settled(c, clock, clock_to_vector(*c.code.arch), branch);
-  put(c.out.before[shift], enc::lea_imm(h->r(0), h->r(0), number + 1, static_cast<uint8_t>(c.layout.index_bits)));
+  const auto first_word = [&](enc::Gpr to) { return enc::lea_imm(to, h->r(0), number + 1, static_cast<uint8_t>(c.layout.index_bits)); };
   const sass::RawInst& leaves = c.code.insts[branch].raw;
   sass::RawInst vote = enc::vote_any(h->r(1), enc::Pred{static_cast<uint8_t>(get_bits(leaves, guard_of_branch))});
   if (get_bits(leaves, bit(not_of_branch)) == 0) set_bits(vote, bit(not_of_vote), 1);
   Sequence& at = c.out.before[branch];
-  put(at, vote, {.stall = vector_to_memory});
-  store_words(c, at, *h, 2, 0);
+  if (form.by_lanes) {
+    // The first word goes to the register with the lanes, in the others' place.
+    const unsigned passed = 1 + stall_cycles(c.code, clock, branch), wanted = clock_to_vector(*c.code.arch);
+    put(at, vote, {.stall = std::max(vector_to_vector, passed < wanted ? wanted - passed : 0)});
+    put(at, enc::with_guard(first_word(h->r(1)), c.lane_words->odd, true));
+    const enc::Gpr place = word_place(c, at, h->r(0));
+    put_pause(at, vector_to_memory - 1);
+    store_by_lanes(c, at, h->r(1), place, 0, h->scoreboard);
+  } else {
+    const InstIndex shift = settled(c, clock, clock_to_vector(*c.code.arch), branch);
+    put(c.out.before[shift], first_word(h->r(0)));
+    put(at, vote, {.stall = vector_to_memory});
+    store_words(c, at, *h, 2, 0);
+  }
   bump_address(c, at, 8, stall_cycles(c.code, branch, branch + 1) + vector_to_vector + vector_to_memory);
   wire::Block& b = c.map.blocks[number];
   b.record_bytes = 8;

@@ -53,6 +53,7 @@ struct ProbeContext {
   std::optional<sass::enc::Gpr>& lane_offset;   // for the prologue: a register that it sets to 4 * lane
   std::optional<LaneMasks>& lane_masks;         // likewise
   const std::optional<sass::enc::Gpr>& sector_word;   // set where records fill sectors: 4 * (lane / 4)
+  std::optional<LaneWords>& lane_words;         // for the prologue, where something of it is used
   std::vector<sass::enc::Ureg>& counters;       // for the prologue: uniform registers that it sets to 0
   bool& chains_by_groups;               // some chain's words lie in lane groups
   std::vector<uint32_t>& not_taken;     // for the verifier (SpliceClaims)
@@ -124,7 +125,9 @@ void keep_beside_unrecorded(const ProbeContext& c, std::vector<bool>& recorded);
 // Words of short records under `block`. Where lanes are seldom missing, full blocks write one word and the others two, by two
 // stores; else all take two, so that they stay aligned for one store of 64 bits.
 struct ShortForm {
-  bool aligned = false;
+  bool aligned = false;    // records are multiples of 8 bytes
+  bool by_lanes = false;   // else: two words of blocks that no lane is missing in are stored by lanes (LaneWords)
+  bool two_words() const { return aligned || by_lanes; }   // by one store
   uint32_t bytes(const wire::Block& block) const {
     const uint32_t bytes = (block.full ? 4 : 8) + block.rounds_bytes();
     return aligned ? (bytes + 7) / 8 * 8 : bytes;
@@ -135,14 +138,14 @@ Status insert_short_block(ProbeContext& c, uint32_t block, ShortForm form, std::
 // The record of block 1, which always follows the entry, stored together with the SlotHead, and with the clock of the block that followed
 // where there is one. Gives the last block that it passes over; 0: nothing was inserted.
 uint32_t insert_with_head(ProbeContext& c, ShortForm form, std::optional<Holder>& previous);
-// One record for `block` and up to three that followed it (chain.cc), or for the two by a store of 64 bits (pair_chain.cc), which needs
-// no lane groups and records aligned to it. Gives how many blocks it passes over; 0: nothing was inserted.
+// One record for `block` and up to three that followed it (chain.cc), or for the two by a store of two words (pair_chain.cc), which needs
+// no lane groups. Gives how many blocks it passes over; 0: nothing was inserted.
 uint32_t insert_chain(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
-uint32_t insert_pair_chain(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
+uint32_t insert_pair_chain(ProbeContext& c, uint32_t block, ShortForm form, std::optional<Holder>& previous);
 // Blocks whose record could say who falls through to the next, which then has none (fork.cc), where that pays. Nothing was inserted when
 // insert_fork gives false.
 std::vector<bool> fork_blocks(const ProbeContext& c);
-bool insert_fork(ProbeContext& c, uint32_t block, std::optional<Holder>& previous);
+bool insert_fork(ProbeContext& c, uint32_t block, ShortForm form, std::optional<Holder>& previous);
 // Where lanes number their ways: the numbers, and the stores of those that end, in all numbered blocks (ways.cc). What `regions` are goes to the map,
 // before anything is inserted.
 void describe_ways(ProbeContext& c, const std::vector<WayRegion>& regions);
@@ -225,6 +228,11 @@ void bump_address(ProbeContext& c, Sequence& seq, uint32_t bytes, unsigned until
 // lanes, which then store the same words to the same place.
 void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words, uint32_t offset,
                  std::optional<sass::enc::Pred> guard = std::nullopt);
+// The register with the place of each lane's word in a store of two words by lanes, LaneWords: `spare` where none is held for it, which is
+// written then. The store follows no earlier than a vector result takes to an address.
+sass::enc::Gpr word_place(ProbeContext& c, Sequence& seq, sass::enc::Gpr spare);
+// Stores one register at the record address + offset + place.
+void store_by_lanes(ProbeContext& c, Sequence& seq, sass::enc::Gpr data, sass::enc::Gpr place, int32_t offset, uint8_t scoreboard);
 // Stores one register to all eight words of the sector at the record address + offset; where its lane groups hold words of their own, each
 // to two of them, or of two groups to four.
 void store_sector(ProbeContext& c, Sequence& seq, const Holder& h, uint32_t offset);

@@ -89,6 +89,19 @@ void store_words(ProbeContext& c, Sequence& seq, const Holder& h, unsigned words
   }
 }
 
+enc::Gpr word_place(ProbeContext& c, Sequence& seq, enc::Gpr spare) {
+  LaneWords& words = *c.lane_words;
+  words.used = true;
+  if (words.place) return *words.place;
+  put(seq, enc::sel_imm_unless(spare, enc::RZ, LaneWords::odd_lanes, words.odd));
+  return spare;
+}
+
+void store_by_lanes(ProbeContext& c, Sequence& seq, enc::Gpr data, enc::Gpr place, int32_t offset, uint8_t scoreboard) {
+  put(seq, with_record_policy(enc::stg({c.scratch.uniform().address, place, offset}, data, enc::Size::b32)),
+      {.stall = scoreboard_visible, .read_barrier = scoreboard});
+}
+
 void store_sector(ProbeContext& c, Sequence& seq, const Holder& h, uint32_t offset) {
   put(seq, with_record_policy(enc::stg({c.scratch.uniform().address, *c.sector_word, static_cast<int32_t>(offset)}, h.r(0), enc::Size::b32)),
       {.stall = scoreboard_visible, .read_barrier = h.scoreboard});

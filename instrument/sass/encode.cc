@@ -13,7 +13,7 @@ constexpr BitRange rd_field = bits(23, 16), ra_field = bits(31, 24), rb_field = 
 constexpr BitRange urd_field = bits(21, 16), ura_field = bits(29, 24), urb_field = bits(37, 32),
                    urc_field = bits(69, 64);
 constexpr BitRange imm32_field = bits(63, 32), offset_field = bits(63, 40);
-constexpr BitRange pu_field = bits(83, 81), pp_field = bits(89, 87);
+constexpr BitRange pu_field = bits(83, 81), pp_field = bits(89, 87), pp_not = bit(90);
 
 // `hi` holds the bits of the upper word that are constant for the form, bit 91 included.
 RawInst base(uint16_t opcode12, uint64_t hi) {
@@ -212,6 +212,11 @@ RawInst lop3(Gpr d, Gpr a, Gpr b, Gpr c, uint8_t lut) {
 RawInst lop3_imm(Gpr d, Gpr a, uint32_t imm, Gpr c, uint8_t lut) {
   return rir(0x812, 0x78e0000 | uint64_t{lut} << 8, d, a, imm, c);
 }
+RawInst lop3_imm_any(Gpr d, Pred any, Gpr a, uint32_t imm, Gpr c, uint8_t lut) {
+  RawInst w = lop3_imm(d, a, imm, c, lut);
+  put(w, pu_field, any.index);
+  return w;
+}
 RawInst lop3_ur(Gpr d, Gpr a, Ureg b, Gpr c, uint8_t lut) {
   RawInst w = base(0xc12, uniform_page | 0x78e0000 | uint64_t{lut} << 8);
   put(w, rd_field, d.index);
@@ -260,6 +265,11 @@ RawInst prmt_imm(Gpr d, Gpr a, uint32_t selector, Gpr c) { return rir(0x816, 0, 
 RawInst sel_imm(Gpr d, Gpr a, uint32_t imm, Pred p) {
   RawInst w = rir(0x807, 0, d, a, imm, Gpr{0});
   put(w, pp_field, p.index);
+  return w;
+}
+RawInst sel_imm_unless(Gpr d, Gpr a, uint32_t imm, Pred p) {
+  RawInst w = sel_imm(d, a, imm, p);
+  put(w, pp_not, 1);
   return w;
 }
 RawInst p2r(Gpr d, uint8_t mask) { return rir(0x803, 0, d, RZ, mask, Gpr{0}); }

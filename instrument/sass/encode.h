@@ -97,6 +97,7 @@ RawInst imad_ur(Gpr d, Gpr a, Ureg b, Gpr c);
 RawInst imad_wide_u32_imm(Gpr d, Gpr a, uint32_t imm, Gpr c);  // d:d+1 = a * imm + c:c+1
 RawInst lop3(Gpr d, Gpr a, Gpr b, Gpr c, uint8_t lut);
 RawInst lop3_imm(Gpr d, Gpr a, uint32_t imm, Gpr c, uint8_t lut);
+RawInst lop3_imm_any(Gpr d, Pred any, Gpr a, uint32_t imm, Gpr c, uint8_t lut);   // any = d is not 0
 RawInst lop3_ur(Gpr d, Gpr a, Ureg b, Gpr c, uint8_t lut);
 RawInst shf_r_u32_hi_imm(Gpr d, Gpr c, uint8_t shift);                       // d = c >> shift
 RawInst shf_l_u32_imm(Gpr d, Gpr a, uint8_t shift);                          // d = a << shift
@@ -106,6 +107,7 @@ RawInst isetp_imm(Pred d, Compare op, bool is_signed, Gpr a, uint32_t imm);  // 
 RawInst isetp(Pred d, Compare op, bool is_signed, Gpr a, Gpr b);
 RawInst isetp_ur(Pred d, Compare op, bool is_signed, Gpr a, Ureg b);
 RawInst sel_imm(Gpr d, Gpr a, uint32_t imm, Pred p);  // d = p ? a : imm
+RawInst sel_imm_unless(Gpr d, Gpr a, uint32_t imm, Pred p);   // d = p ? imm : a
 RawInst p2r(Gpr d, uint8_t mask);                     // d = predicates P0..P6 under `mask`
 RawInst r2p(Gpr a, uint8_t mask);                     // predicates under `mask` = bits of a
 

@@ -60,17 +60,19 @@ TEST(Forks, OfFixtures) {
 }
 
 struct Words {
-  uint32_t vote, store, add;
+  uint32_t vote, lea, store, add;
 };
-// Of the record of the first block of the case that forks: its store is the first of 64 bits behind a vote, in front of the branch.
+// Of the record of the first block of the case that forks: its store is the first behind a vote, in front of the branch. By lanes the first word
+// is put together between them.
 Words words_of(const Case& c) {
   const wire::Block& block = c.spliced.map.blocks[c.claims.forks[0]];
   const uint32_t branch = block.first_pc + (block.instructions - 1) * sass::inst_bytes;
   const uint32_t at = find_word(c, [&](uint32_t k, const sass::Effects&) { return c.claims.original_of_new[k] == branch; });
-  Words w{0, 0, 0};
-  for (uint32_t k = at; k-- > at - 6;) {
+  Words w{0, 0, 0, 0};
+  for (uint32_t k = at; k-- > at - 8;) {
     const sass::Effects fx = effects_at(c, k);
     if (fx.mnemonic == "VOTE") w.vote = k;
+    if (fx.mnemonic == "LEA" && fx.guarded) w.lea = k;
     if (fx.kind == sass::MemKind::store) w.store = k;
     if (fx.mnemonic == "UIADD3") w.add = k;
   }
@@ -87,6 +89,7 @@ void leave_out(sass::RawInst& w) {
 TEST(Forks, Sabotage) {
   const std::vector<Case> cases = forking("sm_90");
   ASSERT_FALSE(cases.empty());
+  size_t by_lanes = 0;
   for (const Case& c : cases) {
     const Words w = words_of(c);
     const auto found = [&](uint32_t k, auto change) { return broken(c, k, change).contains("fork-recorded"); };
@@ -97,12 +100,21 @@ TEST(Forks, Sabotage) {
     EXPECT_TRUE(found(w.vote, [](sass::RawInst& v) { set_bits(v, bits(23, 16), get_bits(v, bits(23, 16)) ^ 2); }));
     EXPECT_TRUE(found(w.store, leave_out));
     EXPECT_TRUE(found(w.store, [](sass::RawInst& s) { set_bits(s, bits(63, 40), 8); }));
-    EXPECT_TRUE(found(w.store, [](sass::RawInst& s) { set_bits(s, bits(75, 73), 4); }));   // 32 bits
+    EXPECT_TRUE(found(w.store, [](sass::RawInst& s) { set_bits(s, bits(75, 73), get_bits(s, bits(75, 73)) ^ 1); }));   // 32 bits instead of 64, or the other way
     EXPECT_TRUE(found(w.store, [](sass::RawInst& s) { set_bits(s, bits(15, 12), 0); }));
     EXPECT_TRUE(found(w.store, [](sass::RawInst& s) { set_bits(s, bits(69, 64), get_bits(s, bits(69, 64)) ^ 2); }));
     EXPECT_TRUE(found(w.add, [](sass::RawInst& a) { set_bits(a, bits(63, 32), 16); }));
     EXPECT_TRUE(found(w.add, leave_out));
+    EXPECT_EQ(w.lea != 0, c.claims.odd_lanes.has_value());
+    if (w.lea == 0) continue;
+    ++by_lanes;
+    EXPECT_TRUE(found(w.lea, leave_out));
+    EXPECT_TRUE(found(w.lea, [](sass::RawInst& l) { set_bits(l, bit(15), 0); }));   // in the lanes that have who falls through
+    EXPECT_TRUE(found(w.lea, [](sass::RawInst& l) { set_bits(l, bits(63, 32), get_bits(l, bits(63, 32)) + 1); }));   // another block
+    EXPECT_TRUE(found(w.lea, [](sass::RawInst& l) { set_bits(l, bits(23, 16), get_bits(l, bits(23, 16)) ^ 2); }));
+    EXPECT_TRUE(found(w.store, [](sass::RawInst& s) { set_bits(s, bits(31, 24), 255); }));   // all lanes to the first word
   }
+  EXPECT_GE(by_lanes, 1u);
 }
 
 TEST(Forks, OtherClaims) {

@@ -18,10 +18,14 @@ class WaysOfLanes : public SplicedLaunch {
   // Traces it with short records, in slots of one size and of their own, all warps and every second CTA; gives the offsets of numbered blocks.
   std::set<uint32_t> numbered_in(replay::LaunchImage image) {
     observe(std::move(image));
+    if (wait)
+      for (const wire::Block& b : splicer->blocks()) left_out.push_back(b.first_pc == *wait);
     std::set<uint32_t> blocks;
     look = [&](const trace::WarpTrace& t, const wire::AddressMap& map, const instrument::Spliced& result) {
-      for (const wire::Block& b : result.map.blocks)
+      for (const wire::Block& b : result.map.blocks) {
         if (b.numbered) blocks.insert(b.first_pc);
+        if (b.implied && b.gathered) behind_waits.insert(b.first_pc);
+      }
       columns = result.map.layout.ends_at != 0;
       uint64_t last = t.start_clock;
       for (uint32_t k = 0; k < t.records(); ++k) {
@@ -43,6 +47,8 @@ class WaysOfLanes : public SplicedLaunch {
     return numbered_in(std::move(image));
   }
   bool columns = false;   // of lanes that end
+  std::optional<uint32_t> wait;       // a loop that leaves no records
+  std::set<uint32_t> behind_waits;    // blocks without records behind that, which lanes come to together
 };
 
 TEST_F(WaysOfLanes, OneAfterTheOther) {
@@ -75,6 +81,20 @@ TEST_F(WaysOfLanes, EverybodyEnds) {
   lines[0x1b] = lines[0x17] = lines[0x11] = "@P0 BRA 0x290";
   lines[2] = "LOP3.LUT R7, R4, 0x2, RZ, 0xc0, !PT";
   EXPECT_EQ(numbered_in(lines).size(), 14u);
+}
+
+// In front of them a loop that waits for others and leaves no records, and a block of fixed time behind it, which the next record tells of.
+TEST_F(WaysOfLanes, BehindAWait) {
+  auto lines = code_with_ways();
+  lines[0] = "BRA 0x210";
+  for (const char* line : {"IADD3 R6, RZ, 0x3, RZ", "IADD3 R10, RZ, 0x2, RZ",                                                // 0x210
+                           "IADD3 R10, R10, -0x1, RZ", "ISETP.LT.AND P2, PT, RZ, R10, PT", "@P2 BRA 0x230", "BRA 0x270",   // 0x230
+                           "LOP3.LUT R11, R4, 0xf, RZ, 0xc0, !PT", "BRA 0x10"})                                              // 0x270
+    lines.push_back(line);
+  ASSERT_EQ(lines.size(), 0x29u);
+  wait = 0x230;
+  EXPECT_EQ(numbered_in(lines).size(), 14u);
+  EXPECT_EQ(behind_waits, std::set<uint32_t>{0x260});
 }
 
 // The kernel that this was made for: three ways out of each of sixteen parts of a loop.
