@@ -1,5 +1,13 @@
 #include "tests/soak/recording.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
 #ifdef XTRACE_HAVE_DRIVER
 #include "replay/driver/driver_backend.h"
 #endif
@@ -14,6 +22,42 @@ Where taken_from(std::vector<std::string>& words) {
   return last == "gpu" ? Where::gpu : Where::late;
 }
 
+#ifdef XTRACE_HAVE_DRIVER
+namespace {
+
+// Addresses of the recordings may be taken in this process, by its own memory: which ones is decided when a process starts. As
+// `xtrace replay` does, another one takes over, a few times. Returns where all can be had.
+Status another_layout_until_placed(replay::Backend& gpu) {
+  constexpr const char* layouts = "XTRACE_SOAK_LAYOUT";   // tried before this one
+  constexpr int most = 6;
+  for (const std::string& kernel : interp_test::recorded_kernels()) {
+    const replay::LaunchImage launch = interp_test::recorded_launch(kernel);
+    const Status placed = gpu.prepare(launch);
+    if (placed) {
+      XT_TRY_STATUS(gpu.finish());
+      continue;
+    }
+    if (placed.error().message.find(replay::not_placed) == std::string::npos) return placed;
+    const char* text = std::getenv(layouts);
+    const int tried = text == nullptr ? 0 : std::atoi(text);
+    if (tried + 1 >= most) return placed;
+    fmt::print(stderr, "{}: {}; starting again in another layout\n", kernel, placed.error().message);
+    setenv(layouts, std::to_string(tried + 1).c_str(), 1);
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::vector<std::string> words;
+    for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execv("/proc/self/exe", argv.data());
+    return environment("can not start again in another layout: {}", std::strerror(errno));
+  }
+  return {};
+}
+
+}  // namespace
+#endif
+
 Result<Machine> Machine::make(Where where) {
   Machine machine;
   machine.where = where;
@@ -23,6 +67,7 @@ Result<Machine> Machine::make(Where where) {
   if (where != Where::gpu) return machine;
 #ifdef XTRACE_HAVE_DRIVER
   XT_TRY(machine.gpu, replay::make_driver_backend(replay::DriverOptions{}));
+  XT_TRY_STATUS(another_layout_until_placed(*machine.gpu));
   return machine;
 #else
   return environment("built without the GPU backend");
