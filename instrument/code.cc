@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "instrument/function_pointers.h"
 #include "instrument/sass/print.h"
 
 namespace xtrace::instrument {
@@ -80,13 +81,13 @@ Result<std::vector<bool>> reach(const Code& code, InstIndex entry) {
       const std::string at = where(code, i);
       if (at.find(": CALL.REL") != std::string::npos || at.find(" CALL.REL") != std::string::npos)
         return with_hint(unsupported("call through a register, whose targets are not proved, at {}", at),
-                         "function pointers and virtual functions are not followed; the clean kernel can be replayed (--probes=none)");
+                         "no function's offset stands in the module's constants or variables; the clean kernel can be replayed (--probes=none)");
       return with_hint(unsupported("call that leaves the kernel's code at {}", at),
-                       "printf, malloc and other functions of the driver are not followed: build without them; the clean kernel can be "
-                       "replayed (--probes=none)");
+                       "printf, malloc and other functions of the driver are not followed, nor are function pointers of code compiled with "
+                       "-rdc=true: build without them; the clean kernel can be replayed (--probes=none)");
     }
     if (fx.flow == Flow::jump_absolute) return unsupported("absolute jump at {}", where(code, i));
-    if (fx.flow == Flow::call_relative && (!fx.target || !in_section(code, *fx.target)))
+    if (fx.flow == Flow::call_relative && fx.target && !in_section(code, *fx.target))
       return unsupported("call outside the section at {}", where(code, i));
     XT_TRY(const std::vector<InstIndex> next, local_successors(code, i));
     for (InstIndex n : next)
@@ -191,15 +192,16 @@ Status find_functions(Code& code) {
       const Effects& fx = code.insts[i].fx;
       if (fx.flow == Flow::ret) code.functions[f].rets.push_back(i);
       if (fx.flow != Flow::call_relative) continue;
-      const InstIndex entry = code.index(static_cast<uint32_t>(*fx.target));
-      auto callee = std::find_if(code.functions.begin(), code.functions.end(),
-                                 [&](const Function& g) { return g.entry == entry; });
-      if (callee == code.functions.end()) {
-        code.functions.push_back({fmt::format("function at {:#x}", code.pc(entry)), entry, {}, {}});
-        callee = code.functions.end() - 1;
+      for (const InstIndex entry : code.callees(i)) {
+        auto callee = std::find_if(code.functions.begin(), code.functions.end(),
+                                   [&](const Function& g) { return g.entry == entry; });
+        if (callee == code.functions.end()) {
+          code.functions.push_back({fmt::format("function at {:#x}", code.pc(entry)), entry, {}, {}});
+          callee = code.functions.end() - 1;
+        }
+        if (std::find(callee->calls_to_it.begin(), callee->calls_to_it.end(), i) == callee->calls_to_it.end())
+          callee->calls_to_it.push_back(i);
       }
-      if (std::find(callee->calls_to_it.begin(), callee->calls_to_it.end(), i) == callee->calls_to_it.end())
-        callee->calls_to_it.push_back(i);
     }
   }
   if (!code.functions[0].rets.empty())
@@ -238,8 +240,9 @@ Status find_return_addresses(Code& code) {
         if (!code.reachable[i] || sass::opcode13(c.raw) != op_mov_imm) continue;
         if (get_bits(c.raw, mov_imm_field) != return_pc || !return_registers.contains(get_bits(c.raw, rd_field)))
           continue;
-        code.return_addresses.push_back({call, i});
         found = true;
+        const auto same = [&](const ReturnAddress& r) { return r.call == call && r.mov == i; };
+        if (std::ranges::none_of(code.return_addresses, same)) code.return_addresses.push_back({call, i});
       }
       if (!found)
         return unsupported("return address {:#x} of the call not found in any MOV to the callee's return register, at {}",
@@ -301,7 +304,7 @@ std::vector<InstIndex> Code::successors(InstIndex i) const {
   const Effects& fx = insts[i].fx;
   std::vector<InstIndex> next;
   if (fx.flow == Flow::call_relative) {
-    next.push_back(index(static_cast<uint32_t>(*fx.target)));
+    next = callees(i);
     if (fx.guarded) next.push_back(i + 1);
     return next;
   }
@@ -315,6 +318,11 @@ std::vector<InstIndex> Code::successors(InstIndex i) const {
   auto local = local_successors(*this, i);
   XT_CHECK(local.has_value(), "successors of a checked instruction");
   return *local;
+}
+
+std::vector<InstIndex> Code::callees(InstIndex i) const {
+  const Effects& fx = insts[i].fx;
+  return fx.target ? std::vector<InstIndex>{index(static_cast<uint32_t>(*fx.target))} : pointers.entries;
 }
 
 std::vector<bool> in_recursion(const Code& code) {
@@ -364,6 +372,8 @@ Result<Code> read_code(const cubin::Image& image, const cubin::KernelInfo& info)
     }
   mark_relocated(code, image, info);
   mark_asserts(code, image);
+  code.pointers = find_function_pointers(code, image, info);
+  for (const InstIndex i : code.pointers.calls) code.insts[i].fx.flow = Flow::call_relative;
   XT_TRY_STATUS(find_functions(code));
   XT_TRY_STATUS(find_return_addresses(code));
   give_scoreboards(code);

@@ -45,11 +45,18 @@ struct JumpTable {
   std::vector<InstIndex> targets;      // one per word, in table order
 };
 
+// function_pointers.h
+struct FunctionPointers {
+  std::vector<InstIndex> calls;        // CALL.REL through a register
+  std::vector<InstIndex> entries;      // ascending: where each of them may lead, functions whose offset stands in constants or variables
+  InstIndex first = 0, last = 0;       // entries of all functions in the section lie between these
+};
+
 struct Function {
   std::string name;
   InstIndex entry = 0;
   std::vector<InstIndex> rets;         // RET instructions reached from the entry without following calls
-  std::vector<InstIndex> calls_to_it;  // CALL.REL instructions that target it
+  std::vector<InstIndex> calls_to_it;  // CALL.REL instructions that target it, or may
 };
 
 struct Code {
@@ -60,6 +67,7 @@ struct Code {
   std::vector<Function> functions;     // [0] is the kernel itself
   std::vector<ReturnAddress> return_addresses;
   std::vector<JumpTable> jump_tables;
+  FunctionPointers pointers;
 
   uint32_t pc(InstIndex i) const { return i * sass::inst_bytes; }
   InstIndex index(uint32_t pc) const { return pc / sass::inst_bytes; }
@@ -68,6 +76,8 @@ struct Code {
   // Instructions that may execute next after i, each once, jumps and returns included. Calls lead to the callee only;
   // returns lead to every return point of every call of that function.
   std::vector<InstIndex> successors(InstIndex i) const;
+  // Entries of the functions that the call at i may lead to.
+  std::vector<InstIndex> callees(InstIndex i) const;
 };
 
 // Where `fx` is an upper bound (textures), the kernel's own registers bound it as well: hardware stops a kernel that uses others

@@ -39,9 +39,9 @@ bool takes_fixed_time(const CodeInst& inst, bool bsync_falls_through) {
   switch (fx.flow) {
     case sass::Flow::branch:
     case sass::Flow::branch_indirect:
-    case sass::Flow::call_relative:
     case sass::Flow::ret:
     case sass::Flow::exit: return true;
+    case sass::Flow::call_relative: return fx.target.has_value();   // through a pointer it goes by a branch more
     case sass::Flow::next: break;
     default: return false;
   }

@@ -27,6 +27,7 @@ Status retarget(const Code& code, const Body& body, InstIndex i, sass::RawInst& 
     }
     XT_TRY_STATUS(sass::set_target(*code.arch, w, new_pc, body.label[target]));
   }
+  if (fx.flow == sass::Flow::call_relative || fx.flow == sass::Flow::call_other) return {};   // through a pointer: the splicer's tables
   if (auto base = sass::register_branch_base(*code.arch, code.insts[i].raw, code.pc(i))) {
     if (*base != 0) return unsupported("register branch relative to {:#x} instead of the section start at {}", *base,
                                        where(code, i));

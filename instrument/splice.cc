@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "instrument/function_pointers.h"
 #include "instrument/occupancy.h"
 #include "instrument/points.h"
 #include "instrument/read_barriers.h"
@@ -75,6 +76,27 @@ Status write_metadata(cubin::Image& image, const cubin::KernelInfo& info, const 
   return cubin::set_register_count(image, info, report.new_registers);
 }
 
+// Behind both bodies, for calls through pointers: the branches of each. Functions that have all moved by as much need none.
+Status add_branches_of_pointers(const Code& code, Layout& layout) {
+  const FunctionPointers& p = code.pointers;
+  for (const Body& b : layout.bodies) {
+    if (p.calls.empty()) break;
+    const uint32_t moved = b.label[p.first] - code.pc(p.first);
+    bool all_moved = true;
+    for (InstIndex i = p.first; i <= p.last; ++i) all_moved = all_moved && b.label[i] - code.pc(i) == moved;
+    int64_t base = moved;
+    if (!all_moved) {
+      const uint32_t pc = layout.bytes();
+      XT_TRY(const std::vector<sass::RawInst> branches, branches_of_pointers(code, pc, b.label));
+      layout.words.insert(layout.words.end(), branches.begin(), branches.end());
+      base = int64_t{pc} - code.pc(p.first);
+    }
+    for (const InstIndex call : p.calls)
+      XT_TRY_STATUS(sass::set_register_branch_base(*code.arch, layout.words[b.inst[call] / sass::inst_bytes], b.inst[call], base));
+  }
+  return {};
+}
+
 // Warps that are not traced run through the untouched copy in order; the other one lies behind it.
 Result<Layout> build(const Code& code, const Insertions& insertions, Prologue prologue, std::optional<Decision> decision,
                      const std::vector<std::vector<uint32_t>>& tables) {
@@ -101,9 +123,10 @@ Result<Layout> build(const Code& code, const Insertions& insertions, Prologue pr
   XT_TRY(Body instrumented, lay_out(code, insertions, traced + bytes(prologue.words), tables[0]));
   layout.words.insert(layout.words.end(), prologue.words.begin(), prologue.words.end());
   layout.words.insert(layout.words.end(), instrumented.words.begin(), instrumented.words.end());
-  layout.words.resize(align_up(layout.bytes(), text_alignment) / sass::inst_bytes, sass::enc::nop());
   layout.bodies.push_back(std::move(instrumented));
   if (untouched) layout.bodies.push_back(std::move(*untouched));
+  XT_TRY_STATUS(add_branches_of_pointers(code, layout));
+  layout.words.resize(align_up(layout.bytes(), text_alignment) / sass::inst_bytes, sass::enc::nop());
   return layout;
 }
 

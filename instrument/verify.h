@@ -10,6 +10,8 @@
 //                       executed twice, and begin the kernel anew when all of that is done
 //   return-address      every return address is where the call's continuation went
 //   jump-table          every entry of every copied table is the label of the original entry
+//   pointer-followed    calls through function pointers have one base in each copy; as far from it as a function was from the beginning of the
+//                       section lies its label, of all of them, or behind all copies a branch to it, and traps where no function was
 //   register-clobber    inserted code writes no register that is live, may still be read by an earlier instruction, or
 //                       awaits a result; no uniform register and no predicate that the original uses
 //   register-limit      no register at or above the register count less the two reserved ones; the count stays where the

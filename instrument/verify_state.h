@@ -56,6 +56,8 @@ void check_words(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks
 void check_lengths(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_points.cc: value-recorded. Adds to address_store.
 void check_points(SpliceView& v, const SpliceClaims& claims, Violations& out);
+// verify_pointers.cc: pointer-followed.
+void check_pointers(const SpliceView& v, Violations& out);
 // verify_rounds.cc: rounds-counted.
 void check_rounds(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_ways.cc: ways-numbered.

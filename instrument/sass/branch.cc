@@ -53,9 +53,10 @@ Status write_field(const TargetField& f, RawInst& w, int64_t distance) {
 
 int64_t next_pc(uint32_t pc) { return int64_t{pc} + inst_bytes; }
 
-// RET.REL and BRX through vector registers: base = pc + 16 + immediate.
+// RET.REL, BRX and CALL.REL through vector registers: base = pc + 16 + immediate.
 bool has_register_base(const Form& form, const RawInst& w) {
   const uint16_t opcode = opcode13(w);
+  if (opcode == 0x344) return form.flow() == Flow::call_other;
   if (form.flow() == Flow::branch_indirect) return opcode == 0x949;
   return form.flow() == Flow::ret && opcode == 0x950 && get_bits(w, bit(85)) == 0;
 }

@@ -427,6 +427,7 @@ RawInst bra(uint32_t pc, int64_t target) {
   return w;
 }
 RawInst nop() { return base(0x918, 0); }
+RawInst trap() { return RawInst{0x000000040000795c, 0x0000000000300000}; }   // BPT.TRAP 0x1 [nvdisasm 13.0]
 RawInst exit() { return base(0x94d, 0x3800000); }
 
 namespace {

@@ -147,6 +147,7 @@ RawInst red_add_u32(VectorAddress address, Gpr data);
 RawInst red_add_u64(VectorAddress address, Gpr data);
 
 // --- control ---
+RawInst trap();
 RawInst bra(uint32_t pc, int64_t target);  // unconditional; both are byte offsets in the section
 RawInst nop();
 RawInst exit();

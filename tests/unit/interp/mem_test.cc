@@ -86,7 +86,7 @@ TEST(MemWithoutPolls, IsTheRestOfTheWitness) {
 }
 
 // Kernels with accesses that are not covered, without any, or that are refused.
-constexpr const char* not_whole[] = {"function_pointers", "three_instructions", "async_copy",
+constexpr const char* not_whole[] = {"three_instructions", "async_copy",
                                      "bulk_copy", "cluster_copy", "warp_specialised", "tensor_copy", "wgmma_gemm", "wgmma_layouts", "wgmma_rounding",
                                      "wgmma_bfloat16"};
 std::vector<std::string> whole_kernels() {

@@ -313,17 +313,5 @@ TEST_P(Spliced, SelectedTraceIsTheWitnessOfItsWarps) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Spliced, testing::ValuesIn(codes()),
                          [](const auto& p) { return p.param.kernel + "_" + p.param.arch; });
 
-TEST(Refused, KernelsSayWhy) {
-  for (const auto& [kernel, reason] : refused_kernels) {
-    const replay::LaunchImage launch = recorded_launch(kernel);
-    const bundle::LaunchRecord& r = launch.record;
-    const auto made = instrument::Splicer::create(launch.code, kernel,
-                                                  {r.grid, r.block, r.cluster, r.dynamic_shared_bytes});
-    ASSERT_FALSE(made) << kernel;
-    EXPECT_EQ(made.error().kind, ErrorKind::unsupported);
-    EXPECT_TRUE(made.error().message.starts_with(reason)) << made.error().to_string();
-  }
-}
-
 }  // namespace
 }  // namespace xtrace::interp_test

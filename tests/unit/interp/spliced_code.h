@@ -21,16 +21,6 @@ inline constexpr Refusal refusals[] = {
     {"many_registers", ProbeKind::inst, Records::wrapping, "no register is free at many_registers@0x3740"},
     {"launch_bounds", ProbeKind::inst, Records::wrapping, "no register is free at launch_bounds@0x860"},
 };
-// Kernels that are refused under every probe, and why.
-inline const std::map<std::string, const char*> refused_kernels = {
-    {"function_pointers", "call through a register, whose targets are not proved, at function_pointers@0x4f0"},
-};
-inline std::vector<std::string> spliced_kernels() {
-  std::vector<std::string> names = recorded_kernels();
-  std::erase_if(names, [](const std::string& name) { return refused_kernels.contains(name); });
-  return names;
-}
-
 // A kernel, and the architecture whose code of it runs: the recorded one, or what nvcc makes of the same source.
 struct Code {
   std::string kernel, arch;
@@ -42,7 +32,7 @@ inline std::filesystem::path cubin_of(const Code& code) {
 
 inline std::vector<Code> codes() {
   std::vector<Code> all;
-  for (const std::string& kernel : spliced_kernels()) {
+  for (const std::string& kernel : recorded_kernels()) {
     all.push_back({kernel, "sm_90"});
     const Code sm80{kernel, "sm_80"};
     if (std::filesystem::exists(cubin_of(sm80))) all.push_back(sm80);
