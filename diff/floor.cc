@@ -29,12 +29,14 @@ std::optional<Floor> floor_of(const DeviceRates& rates, const ProbeWork& work, d
   const auto ctas = static_cast<double>(work.ctas), warps = static_cast<double>(work.ctas * work.warps_per_cta);
   const auto sms_of = [&](double n) { return n == 0 ? rates.sms : std::min(rates.sms, n); };
   const double sms = sms_of(ctas), storing = work.traced_ctas == 0 ? sms : sms_of(static_cast<double>(work.traced_ctas));
+  const double storing_at_once = work.traced_at_once == 0 ? storing : std::min(storing, static_cast<double>(work.traced_at_once));
   const double schedulers = warps == 0 ? rates.sms * rates.schedulers : std::min(sms * rates.schedulers, warps);
   const double slots_per_us = schedulers * rates.cycles_per_us;
   f.issue_us = static_cast<double>(work.issue_slots) / slots_per_us;
   const double all_issue_us = static_cast<double>(work.issue_slots + work.kernel_slots) / slots_per_us;
-  f.store_us = static_cast<double>(work.store_cycles) / (storing * rates.cycles_per_us);
-  f.ratio = std::max({1.0, f.bytes_us / clean_us, f.store_us / clean_us, all_issue_us / clean_us});
+  f.store_us = static_cast<double>(work.store_cycles) / (storing_at_once * rates.cycles_per_us);
+  const double least_store_us = static_cast<double>(work.store_cycles) / (storing * rates.cycles_per_us);
+  f.ratio = std::max({1.0, f.bytes_us / clean_us, least_store_us / clean_us, all_issue_us / clean_us});
   f.latency_us = work.longest_cycles / rates.cycles_per_us;
   const double most = std::max({f.bytes_us, f.issue_us, f.store_us, f.latency_us});
   f.bound = most == f.bytes_us ? "bytes" : most == f.store_us ? "stores" : most == f.issue_us ? "issue" : "latency";

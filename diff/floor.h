@@ -32,6 +32,7 @@ struct ProbeWork {
                                     // by their stall counts and what they wait for
   uint64_t traced_ctas = 0;         // those that store; 0: all
   uint64_t partial_sectors = 0;     // that are written, and by no store as a whole
+  uint64_t traced_at_once = 0;      // of these, on the device at a time, where traced and other CTAs come mixed; 0: all
   uint64_t lines = 0;               // of 128 bytes, that the records of some CTAs are written to while what the kernel reads does not fit into the L2
 };
 

@@ -35,8 +35,8 @@ std::vector<std::optional<PointerHit>> pointers_to_variables(const LaunchImage& 
     }
   };
   scan(launch.record.param_block, 0, std::nullopt);
-  for (size_t i = 0; i < regions.size(); ++i)
-    scan(launch.before[i], (8 - regions[i].address.value % 8) % 8, i);
+  for (const std::vector<Bytes>* contents : {&launch.before, &launch.after})
+    for (size_t i = 0; i < contents->size(); ++i) scan((*contents)[i], (8 - regions[i].address.value % 8) % 8, i);
   return hits;
 }
 

@@ -21,8 +21,8 @@ struct PointerHit {
 };
 
 // For every region of the launch: the first aligned 8-byte word, in the parameters or in any region's
-// `before`, whose value lies in that region's recorded range, if the region is a module variable; nothing for
-// other regions. One pass over the memory; none when the launch has no module variables.
+// `before`, or else its `after`, whose value lies in that region's recorded range, if the region is a module variable; nothing for
+// other regions. One pass over both; none when the launch has no module variables.
 std::vector<std::optional<PointerHit>> pointers_to_variables(const LaunchImage& launch);
 
 }  // namespace xtrace::replay

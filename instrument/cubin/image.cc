@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <map>
 
 namespace xtrace::cubin {
 
@@ -113,6 +114,31 @@ void Image::set_relocation(size_t index, uint64_t offset, int64_t addend) {
     write_at(s.data, at + offsetof(Elf64_Rela, r_addend), addend);
   } else {
     XT_CHECK(addend == 0, "a REL relocation has its addend in the patched section");
+  }
+}
+
+void Image::drop_relocations(const std::vector<size_t>& indices) {
+  std::vector<bool> dropped(relocation_places_.size(), false);
+  for (size_t index : indices) {
+    XT_CHECK(index < dropped.size(), "relocation index out of range");
+    dropped[index] = true;
+  }
+  std::vector<RelocationPlace> places;
+  std::map<uint32_t, Bytes> kept;   // by section
+  for (size_t k = 0; k < dropped.size(); ++k) {
+    RelocationPlace place = relocation_places_[k];
+    const Section& s = sections_[place.section];
+    Bytes& data = kept[place.section];
+    if (dropped[k]) continue;
+    const ByteView entry = ByteView(s.data).subspan(place.entry * s.entsize, s.entsize);
+    place.entry = static_cast<uint32_t>(data.size() / s.entsize);
+    data.insert(data.end(), entry.begin(), entry.end());
+    places.push_back(place);
+  }
+  relocation_places_ = std::move(places);
+  for (auto& [section, data] : kept) {
+    sections_[section].size = data.size();
+    sections_[section].data = std::move(data);
   }
 }
 

@@ -91,7 +91,7 @@ class Image {
   ByteView original_data(uint32_t section) const;
   uint32_t symbol_table_section() const { return symtab_; }
 
-  // --- edits. Indices stay valid: sections, symbols and relocations are never removed or reordered, and what
+  // --- edits. Indices stay valid: sections and symbols are never removed or reordered, relocations by drop_relocations() alone, and what
   // add_relocation appends comes last in relocations(). Indices out of range are faults of the caller
   // (XT_CHECK), and so is setting the bytes of the symbol table or of a relocation section (use the calls
   // below).
@@ -100,6 +100,9 @@ class Image {
   void set_symbol(uint32_t symbol, uint64_t value, uint64_t size);
   // For REL sections the addend stands in the patched section: `addend` must be 0 here.
   void set_relocation(size_t index_in_relocations, uint64_t offset, int64_t addend);
+  // Takes these out of their sections, which become shorter; those that follow have lower indices then. [measured H200, driver 580.159.04,
+  // 2026-12-01: an entry of type 0, R_CUDA_NONE, makes the whole image invalid, a section without entries does not]
+  void drop_relocations(const std::vector<size_t>& indices);
   // Appends a relocation to the .rel/.rela section r.relocation_section (for a second copy of code).
   void add_relocation(const Relocation& r);
 

@@ -166,8 +166,10 @@ Status DriverBackend::prepare(const LaunchImage& launch) {
     r.after.clear();
   }
   launch_.pointer_hits = pointers_to_variables(launch);
+  launch_.pinned = find_pinned_variables(launch, launch_.pointer_hits);
+  for (const size_t i : launch_.pinned.regions) launch_.record.regions[i].kind = bundle::RegionKind::device;
   written_.assign(launch.record.regions.size(), true);
-  if (Status s = watch(memory_.place(launch, options_.keep_free_bytes)); !s) return failed(std::move(s));
+  if (Status s = watch(memory_.place(launch_.record.regions, launch.before, options_.keep_free_bytes)); !s) return failed(std::move(s));
   prepared_ = true;
   if (Status s = watch(upload_variables(launch)); !s) {
     // The first error is the one to report.
@@ -179,16 +181,17 @@ Status DriverBackend::prepare(const LaunchImage& launch) {
 
 Status DriverBackend::upload_variables(const LaunchImage& launch) {
   uint64_t total = 0;
-  variable_offset_.assign(launch.record.regions.size(), 0);
-  for (size_t i = 0; i < launch.record.regions.size(); ++i) {
-    if (is_placed(launch.record.regions[i].kind)) continue;
+  const std::vector<bundle::Region>& regions = launch_.record.regions;
+  variable_offset_.assign(regions.size(), 0);
+  for (size_t i = 0; i < regions.size(); ++i) {
+    if (is_placed(regions[i].kind)) continue;
     variable_offset_[i] = total;
     total += align_up(launch.before[i].size(), 256);
   }
   if (total == 0) return {};
   XT_TRY(variables_pristine_, pristine_.allocate(total, "the pristine copy of module variables"));
-  for (size_t i = 0; i < launch.record.regions.size(); ++i)
-    if (!is_placed(launch.record.regions[i].kind) && !launch.before[i].empty())
+  for (size_t i = 0; i < regions.size(); ++i)
+    if (!is_placed(regions[i].kind) && !launch.before[i].empty())
       XT_CU(api_, MemcpyHtoDAsync, variables_pristine_ + variable_offset_[i], launch.before[i].data(),
             launch.before[i].size(), stream_.handle());
   return drain("uploading module variables");
@@ -318,6 +321,9 @@ std::vector<std::string> DriverBackend::notes() const {
         fmt::format("{} MiB of recorded memory are restored from host memory: device memory is short",
                     memory_.pristine_host_bytes() >> 20));
   if (memory_.uses_pool()) notes.push_back("some recorded memory lies in the driver's default memory pool");
+  for (const cubin::PinnedVariable& v : launch_.pinned.variables)
+    notes.push_back(fmt::format("module variable {} lies at its recorded address {:#x}, to which memory points: the code was made to refer to it there", v.name,
+                                v.address));
   // One note: a library's module has hundreds of variables, which the kernel does not use, and each probe loads a module.
   std::set<size_t> moved;
   const BoundVariable* first = nullptr;

@@ -72,8 +72,9 @@ Result<BoundVariable> bind_variable(const DriverApi& api, CUmodule module, const
     return with_hint(
         unsupported("module variable {} moved from {:#x} to {:#x} and memory points to it ({:#x} in {})",
                     r.symbol, r.address.value, live, hit.value, where(hit, launch.record)),
-        "the loader chooses the address of module variables, and a second loaded variant of the code can "
-        "never have the recorded one");
+        launch.pinned.why_not.empty() ? "the loader chooses the address of module variables, and a second loaded variant of the code can "
+                                        "never have the recorded one"
+                                      : "the code could not be made to refer to the recorded address: " + launch.pinned.why_not);
   }
   return BoundVariable{i, live, r.size};
 }
@@ -125,6 +126,13 @@ Result<LoadedModule> load_module(const DriverApi& api, ByteView cubin, const Lau
   };
   if (Status s = check_elf_extent(cubin); !s) return in_kernel(std::move(s).error());
   LoadedModule m;
+  Bytes edited;
+  if (!launch.pinned.variables.empty()) {
+    Result<Bytes> pinned = cubin::with_pinned_variables(cubin, launch.pinned.variables);
+    if (!pinned) return in_kernel(std::move(pinned).error());
+    edited = std::move(*pinned);
+    cubin = edited;
+  }
   if (Status s = api.check(api.ModuleLoadData(&m.module, cubin.data()), "cuModuleLoadData"); !s)
     return in_kernel(std::move(s).error());
   if (Status s = bind(api, launch, m); !s) {

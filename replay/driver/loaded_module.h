@@ -7,6 +7,7 @@
 #include "replay/backend.h"
 #include "replay/driver/driver_api.h"
 #include "replay/driver/launch_attributes.h"
+#include "replay/driver/pinned_variables.h"
 #include "replay/pointer_scan.h"
 
 namespace xtrace::replay {
@@ -30,6 +31,7 @@ struct LaunchContext {
   bundle::LaunchRecord record;  // regions without chunk lists
   LaunchSetup setup;
   std::vector<std::optional<PointerHit>> pointer_hits;  // per region, see pointers_to_variables()
+  PinnedVariables pinned;                               // whose regions are placed ones in `record`
 
   // The configuration for cuLaunchKernelEx; points into this object.
   CUlaunchConfig config(CUstream stream);

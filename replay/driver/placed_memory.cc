@@ -15,18 +15,14 @@ constexpr uint64_t join_copies = 256 << 10;
 constexpr double copy_seconds = 300;
 }  // namespace
 
-Status PlacedMemory::place(const LaunchImage& launch, uint64_t keep_free) {
+Status PlacedMemory::place(const std::vector<bundle::Region>& regions, const std::vector<Bytes>& before, uint64_t keep_free) {
   XT_CHECK(plan_.runs.empty() && reservations_.empty(), "place() on memory that is in use");
-  regions_ = launch.record.regions;
-  for (bundle::Region& r : regions_) {
-    r.before.clear();
-    r.after.clear();
-  }
+  regions_ = regions;
   XT_TRY(plan_, plan_addresses(regions_));
   const auto all = [&]() -> Status {
     XT_TRY_STATUS(reserve());
     XT_TRY_STATUS(map());
-    XT_TRY_STATUS(upload(launch));
+    XT_TRY_STATUS(upload(before));
     return make_pristine(keep_free);
   };
   Status s = all();
@@ -148,12 +144,12 @@ Status PlacedMemory::map() {
   return {};
 }
 
-Status PlacedMemory::upload(const LaunchImage& launch) {
+Status PlacedMemory::upload(const std::vector<Bytes>& before) {
   for (const MappedRun& run : plan_.runs) {
     for (const AddressSpan& gap : gaps_of(run, regions_))
       XT_CU(api_, MemsetD8Async, gap.begin, poison, gap.size(), stream_.handle());
     for (size_t i : run.regions)
-      XT_CU(api_, MemcpyHtoDAsync, regions_[i].address.value, launch.before[i].data(), regions_[i].size,
+      XT_CU(api_, MemcpyHtoDAsync, regions_[i].address.value, before[i].data(), regions_[i].size,
             stream_.handle());
   }
   return settle("uploading the recorded memory");

@@ -22,10 +22,10 @@ class PlacedMemory {
   PlacedMemory(const PlacedMemory&) = delete;
   PlacedMemory& operator=(const PlacedMemory&) = delete;
 
-  // Reserves and maps everything, poisons the gaps, uploads `before`, makes the pristine copies: in device
+  // `regions` without chunk lists, `before` parallel to it. Reserves and maps everything, poisons the gaps, uploads `before`, makes the pristine copies: in device
   // memory as long as `keep_free` bytes stay free, in pinned host memory beyond. All or nothing: a failure
   // unmaps what was done.
-  Status place(const LaunchImage& launch, uint64_t keep_free);
+  Status place(const std::vector<bundle::Region>& regions, const std::vector<Bytes>& before, uint64_t keep_free);
 
   // Queues the copies that bring the chosen regions (and the poison between them) back, without waiting.
   Status restore_all();
@@ -59,7 +59,7 @@ class PlacedMemory {
   Status place_in_pool(std::vector<size_t>& unplaced);
   tl::unexpected<Error> refuse(size_t run);
   Status map();
-  Status upload(const LaunchImage& launch);
+  Status upload(const std::vector<Bytes>& before);
   Status make_pristine(uint64_t keep_free);
   Status queue(const std::vector<Copy>& copies);
   Status settle(const char* what);

@@ -48,6 +48,16 @@ TEST(Floor, OnlySmsWithACta) {
   EXPECT_DOUBLE_EQ(floor_of(small, {0, 800, 400, 0, 5, 8, 0, 1}, 10)->issue_us, 1) << "all decide";
 }
 
+TEST(Floor, TracedCtasAreFewAtATime) {
+  ProbeWork work{0, 800, 2500, 0, 50, 8, 0, 10};
+  EXPECT_DOUBLE_EQ(floor_of(small, work, 10)->store_us, 12.5);
+  work.traced_at_once = 1;
+  EXPECT_DOUBLE_EQ(floor_of(small, work, 10)->store_us, 25) << "one of two SMs at a time";
+  EXPECT_DOUBLE_EQ(floor_of(small, work, 10)->ratio, 1.25) << "it may be otherwise by chance";
+  work.traced_at_once = 5;
+  EXPECT_DOUBLE_EQ(floor_of(small, work, 10)->store_us, 12.5);
+}
+
 TEST(Floor, SectorsWrittenInPartAreRead) {
   ProbeWork work{3000, 800, 400};
   work.partial_sectors = 50;

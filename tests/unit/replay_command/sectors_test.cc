@@ -25,6 +25,14 @@ TEST(Sectors, FillHalfOfTheL2WhereTheyTakeLittleMore) {
   EXPECT_FALSE(whole_sectors_pay({32 * mib, 6 * mib, l2, 6 * mib}));     // transpose_tiled: too few
 }
 
+TEST(ProbeWork, TracedCtasComeMixedWithOthers) {
+  EXPECT_EQ(traced_at_once(512, 8192, 1056), 66u);
+  EXPECT_EQ(traced_at_once(3, 8192, 1056), 1u);
+  EXPECT_EQ(traced_at_once(512, 8192, 0), 0u) << "not known how many fit";
+  EXPECT_EQ(traced_at_once(512, 1000, 1056), 0u) << "all fit";
+  EXPECT_EQ(traced_at_once(8192, 8192, 1056), 0u) << "no others";
+}
+
 TEST(Sectors, LinesCountWhereReadsMissTheL2) {
   EXPECT_EQ(lines_beside_misses({78 * mib, 2574112, l2}), 20111u);   // `mem` of block_sums, one CTA in sixteen: the last line in part
   EXPECT_EQ(lines_beside_misses({l2 - 128, 129, l2}), 2u);

@@ -34,6 +34,11 @@ uint64_t lines_beside_misses(const Footprint& f) {
   return f.l2_bytes == 0 || f.memory_bytes + f.record_bytes <= f.l2_bytes ? 0 : (f.record_bytes + line_bytes - 1) / line_bytes;
 }
 
+uint64_t traced_at_once(uint64_t traced, uint64_t ctas, uint64_t ctas_at_once) {
+  if (ctas_at_once == 0 || ctas_at_once >= ctas || traced == ctas) return 0;
+  return std::max<uint64_t>(1, (ctas_at_once * traced + ctas - 1) / ctas);
+}
+
 Counts counts_of(const Counts& all, const std::vector<wire::BlockCount>& blocks, const wire::SlotLayout& part) {
   Counts counts = all;
   counts.blocks = blocks;
@@ -50,12 +55,14 @@ Result<diff::ProbeWork> work_of(const LaunchContext& c, const instrument::Splice
   constexpr uint64_t sector_bytes = 32;   // that the records lie in, at least
   Footprint footprint{0, bytes_of(spliced.map, counts.executions(), warps.traced), c.backend.info().l2_bytes};
   for (const bundle::Region& r : c.launch.record.regions) footprint.memory_bytes += r.size;
+  const bool by_hash = spliced.map.layout.one_in > 1 && spliced.map.layout.select.ctas.empty();
   const uint64_t sectors = (footprint.record_bytes + sector_bytes - 1) / sector_bytes;
   return diff::ProbeWork{cost.stored_bytes, cost.issue_slots, cost.store_cycles, cost.kernel_slots,
                          c.launch.record.grid.count(), c.warps_per_cta,
                          longest_cycles(cost.warp_cycles, warps.traced, c.warps_per_cta, counts, ctas_at_once),
                          warps.traced / std::max(1u, c.warps_per_cta),
                          sectors == 0 ? cost.partial_stores : std::min(sectors, cost.partial_stores),
+                         by_hash ? traced_at_once(warps.traced / std::max(1u, c.warps_per_cta), c.launch.record.grid.count(), ctas_at_once) : 0,
                          warps.traced == c.warps ? 0 : lines_beside_misses(footprint)};   // of all CTAs they cost what their bytes do
 }
 

@@ -9,6 +9,8 @@ namespace xtrace::cli {
 
 // Lines of 128 bytes that records of so many bytes lie in, at least, where they and the launch's memory do not fit into the L2.
 uint64_t lines_beside_misses(const Footprint& footprint);
+// Of `traced` CTAs, sampled evenly from all, those that are on the device at a time; 0: all of them, or it is not known how many fit.
+uint64_t traced_at_once(uint64_t traced, uint64_t ctas, uint64_t ctas_at_once);
 
 // `counts`: of the traced warps. `ctas_at_once`: how many fit on the device; 0: not known.
 Result<diff::ProbeWork> work_of(const LaunchContext& c, const instrument::Spliced& spliced, const Counts& counts, uint32_t ctas_at_once);
