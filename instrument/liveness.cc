@@ -115,9 +115,6 @@ void Liveness::find_live(const Code& code) {
   for (InstIndex i = 0; i < code.insts.size(); ++i) {
     if (!code.reachable[i]) continue;
     const Effects& fx = code.insts[i].fx;
-    LiveSet after;
-    for (InstIndex s : code.successors(i)) merge(after, live_in_[s]);
-    poisoned_pred_ |= static_cast<sass::PredSet>(fx.def.pred & ~after.pred);
     if (fx.async_registers) poisoned_ |= fx.def.gpr | fx.use.gpr;
     mentioned_ur_ |= fx.use.ur | fx.def.ur;
     mentioned_pred_ |= static_cast<sass::PredSet>(fx.use.pred | fx.def.pred);

@@ -334,11 +334,11 @@ std::optional<sass::enc::Ureg> Scratch::counter() {
   return std::nullopt;
 }
 
-std::optional<sass::enc::Pred> Scratch::predicate(InstIndex from, InstIndex to) const {
+std::optional<sass::enc::Pred> Scratch::predicate(InstIndex from, InstIndex to, LaneGroupsToo groups) const {
   sass::PredSet free = liveness_->writable_predicates_before(from);
   for (InstIndex i = from + 1; i <= to; ++i) free &= liveness_->writable_predicates_before(i);
   free &= static_cast<sass::PredSet>(~reserved_predicates_);
-  if (lane_groups_)
+  if (lane_groups_ && groups == LaneGroupsToo::no)
     for (const sass::enc::Pred p : {lane_groups_->bit0, lane_groups_->bit1, lane_groups_->both})
       free &= static_cast<sass::PredSet>(~(1u << p.index));
   for (uint8_t p = 7; p-- > 0;)

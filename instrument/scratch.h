@@ -131,7 +131,9 @@ class Scratch {
   // A uniform register of its own; nothing when there is none.
   std::optional<sass::enc::Ureg> counter();
   // A predicate that may hold a value at every such point; nothing when there is none.
-  std::optional<sass::enc::Pred> predicate(InstIndex from, InstIndex to) const;
+  // `yes`: or one of lane_groups(), where the probe has no use for those.
+  enum class LaneGroupsToo : bool { no, yes };
+  std::optional<sass::enc::Pred> predicate(InstIndex from, InstIndex to, LaneGroupsToo groups = LaneGroupsToo::no) const;
 
   // The first of eight registers in a row for the prologue.
   sass::enc::Gpr prologue() const { return {static_cast<uint8_t>(prologue_first_)}; }

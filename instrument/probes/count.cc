@@ -28,8 +28,10 @@ struct Leader {
   InstIndex vote, popc, add;           // in this order, in one block
   unsigned pause;                      // cycles between vote and popc that the kernel's instructions do not take
   enc::Pred leads;                     // free from vote to add
-  Holder holder;                       // free from popc to add
+  Holder holder;                       // free from popc to add; of one register: counters of 32 bits
 };
+// What the sum goes out from: two registers at no cost in occupancy, one, or two at whatever cost.
+enum class Room : uint8_t { pair, single, any_pair };
 // Two registers somewhere in the block; else at its head, at the price of occupancy: this pass is not timed; else one; else two above the limit
 // that the kernel was compiled for (__launch_bounds__, -maxrregcount), which the launch may hold all the same.
 Result<Place> find_place(ProbeContext& c, const ProbeBlock& block) {
@@ -50,18 +52,26 @@ constexpr unsigned vote_to_use = std::max(latency::uniform_to_vector, latency::p
 
 bool elects(const Code& code) { return enc::exists(*code.arch, enc::elect(enc::PT)); }
 
+std::optional<Holder> room_for_sum(ProbeContext& c, InstIndex from, InstIndex to, Room room) {
+  if (room != Room::any_pair)
+    return c.scratch.try_holder(from, to, {room == Room::pair ? Holder::Shape::pair : Holder::Shape::single}, std::nullopt);
+  if (const auto grown = c.scratch.holder(from, to, {Holder::Shape::pair}, std::nullopt)) return *grown;
+  return c.scratch.beyond_limit();
+}
+
 // From the head of the block as far as there is one, else at one place, which is all that needs no ELECT.
-std::optional<Leader> find_leader(ProbeContext& c, const ProbeBlock& block) {
+std::optional<Leader> find_leader(ProbeContext& c, const ProbeBlock& block, Room room) {
   const auto from = [&](InstIndex vote, InstIndex add) -> std::optional<Leader> {
-    const auto leads = c.scratch.predicate(vote, add);
+    const auto leads = c.scratch.predicate(vote, add, Scratch::LaneGroupsToo::yes);
     if (!leads) return std::nullopt;
     InstIndex popc = vote;
     unsigned passed = 0;
     for (; popc < add && passed < vote_to_use; ++popc) passed += stall_cycles(c.code, popc, popc + 1);
-    const auto holder = c.scratch.try_holder(popc, add, {Holder::Shape::pair}, std::nullopt);
+    const auto holder = room_for_sum(c, popc, add, room);
     if (!holder) return std::nullopt;
     return Leader{vote, popc, add, passed < vote_to_use ? vote_to_use - passed : 0, *leads, *holder};
   };
+  if (room == Room::single && !elects(c.code)) return std::nullopt;   // without ELECT it takes two
   const bool turns = !c.plan.counts_alone && c.scope.sites.nth > 1;   // points count theirs in UniformPlan::temp, in between
   if (elects(c.code) && !c.scratch.uniform().few && !turns)
     for (InstIndex add = block.last() + 1; add-- > block.first;)
@@ -117,6 +127,14 @@ void vote_by_elect(Insertions& out, const Leader& l, enc::Ureg active) {
   if (l.pause > 1) put_pause(seq, l.pause - 1);
   put(seq, enc::popc(l.holder.r(0), active), {.stall = latency::scoreboard_visible, .write_barrier = l.holder.scoreboard});
 }
+// The same at one place, where the kernel leaves no uniform register for the active lanes.
+void vote_in_place(Sequence& seq, const Leader& l) {
+  using namespace latency;
+  const Holder& q = l.holder;
+  put(seq, enc::elect(l.leads));
+  put(seq, enc::vote_any_active(q.r(0)), alu);
+  put(seq, enc::popc(q.r(0), q.r(0)), {.stall = predicate_to_guard - vector_to_vector, .write_barrier = q.scoreboard});
+}
 void vote_by_mask(Sequence& seq, const Leader& l) {
   using namespace latency;
   const Holder& q = l.holder;
@@ -127,16 +145,18 @@ void vote_by_mask(Sequence& seq, const Leader& l) {
   put(seq, enc::popc(q.r(0), q.r(0)), {.stall = predicate_to_guard, .write_barrier = q.scoreboard});
 }
 
-// Adds executions and lanes, 64 bits each; or, packed, both as one number of 64 bits.
+// Adds executions and lanes, 64 bits each, or to the low halves alone from one register; or, packed, both as one number of 64 bits.
 void count_by_leader(Sequence& seq, const Leader& l, bool packed, enc::Ureg counters, int32_t at) {
   using namespace latency;
   const Holder& q = l.holder;
+  const bool narrow = q.shape == Holder::Shape::single;
   const auto add = [&](int32_t to) {
     Schedule schedule = sends(q);
     schedule.wait_mask = own(q);
-    put(seq, enc::with_guard(enc::red_add_u64({counters, enc::RZ, to}, q.r(0)), l.leads), schedule);
+    const enc::UniformAddress address{counters, enc::RZ, to};
+    put(seq, enc::with_guard(narrow ? enc::red_add_u32(address, q.r(0)) : enc::red_add_u64(address, q.r(0)), l.leads), schedule);
   };
-  put(seq, enc::mov_imm(q.r(1), packed ? 1 : 0), {.stall = vector_to_memory});
+  if (!narrow) put(seq, enc::mov_imm(q.r(1), packed ? 1 : 0), {.stall = vector_to_memory});
   if (packed) return add(at);
   add(at + 8);
   put(seq, enc::mov_imm(q.r(0), 1), {.stall = vector_to_memory, .wait_mask = own(q)});
@@ -152,9 +172,19 @@ std::optional<uint32_t> high_word_of_counters(const ProbeContext& c) {
 }
 
 // Known from the counting replays: a launch that does something else does not do it many times more often.
-bool fits_packed(const ProbeContext& c, uint32_t block) {
+bool are_fewer(const ProbeContext& c, uint32_t block, uint64_t executions) {
   constexpr uint64_t to_spare = 16;
-  return block < c.plan.executions.size() && c.plan.executions[block] < wire::packed_executions / to_spare;
+  return c.plan.counts_alone && block < c.plan.executions.size() && c.plan.executions[block] < executions / to_spare;
+}
+
+// In counting replays launches that take another path each time can not be counted in 32 bits, and nothing is timed: there two
+// registers go before occupancy.
+std::optional<Leader> find_leader(ProbeContext& c, uint32_t b) {
+  const ProbeBlock& block = c.blocks.blocks[b];
+  if (const auto found = find_leader(c, block, Room::pair)) return found;
+  if (are_fewer(c, b, wire::narrow_executions))
+    if (const auto found = find_leader(c, block, Room::single)) return found;
+  return find_leader(c, block, Room::any_pair);
 }
 
 // What an execution of the block adds to the sums of its warp.
@@ -184,11 +214,14 @@ Status insert_count(ProbeContext& c) {
   for (uint32_t b = 0; b < c.blocks.blocks.size(); ++b) {
     const ProbeBlock& block = c.blocks.blocks[b];
     const auto counter = static_cast<int32_t>(b * sizeof(wire::BlockCount));
-    if (const auto leader = find_leader(c, block)) {
-      c.map.blocks[b].packed_count = c.plan.counts_alone && fits_packed(c, b);
+    if (const auto leader = find_leader(c, b)) {
+      c.map.blocks[b].narrow_count = leader->holder.shape == Holder::Shape::single;
+      c.map.blocks[b].packed_count = !c.map.blocks[b].narrow_count && are_fewer(c, b, wire::packed_executions);
       add_bytes(c, b, c.out.before[leader->vote]);
       if (elects(c.code) && !ur.few)
         vote_by_elect(c.out, *leader, ur.temp);
+      else if (elects(c.code))
+        vote_in_place(c.out.before[leader->vote], *leader);
       else
         vote_by_mask(c.out.before[leader->vote], *leader);
       count_by_leader(c.out.before[leader->add], *leader, c.map.blocks[b].packed_count, ur.address, counter);
