@@ -329,7 +329,7 @@ sass::RegSet Liveness::below(InstIndex i, uint32_t limit, RegSet r) const {
 }
 
 sass::PredSet Liveness::writable_predicates_before(InstIndex i) const {
-  return static_cast<sass::PredSet>(~(live_in_[i].pred | taken_pred_[i] | poisoned_pred_) & 0x7f);
+  return static_cast<sass::PredSet>(settled_predicates_before(i) & ~live_in_[i].pred);
 }
 
 sass::RegSet Liveness::untouched_uniform() const { return ~mentioned_ur_; }

@@ -55,6 +55,8 @@ class Liveness {
   sass::RegSet writable_between(InstIndex from, InstIndex to, uint32_t limit) const;
   // Predicates (bit mask) that a probe placed immediately before i may write.
   sass::PredSet writable_predicates_before(InstIndex i) const;
+  // Those whose value has arrived there, needed or not.
+  sass::PredSet settled_predicates_before(InstIndex i) const { return static_cast<sass::PredSet>(~(taken_pred_[i] | poisoned_pred_) & 0x7f); }
   // Uniform registers that no reachable instruction mentions.
   sass::RegSet untouched_uniform() const;
   // Predicates that no reachable instruction mentions (bit mask).

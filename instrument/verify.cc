@@ -147,7 +147,7 @@ void Checker::inserted_code() {
       if (fx.def.ur.test(r) && !free_uniform.test(r))
         fail("register-clobber", k, fmt::format("{} writes UR{}, which the kernel uses", text(k), r));
     }
-    if ((fx.def.pred & ~writable_pred) != 0 || fx.def.upred != 0)
+    if ((fx.def.pred & ~(writable_pred | v.lent[k])) != 0 || fx.def.upred != 0)
       fail("register-clobber", k, fmt::format("{} writes a predicate that is in use in front of {}", text(k),
                                               where(v.old, at)));
     const sass::Control c = sass::get_control(v.words[k]);
@@ -342,6 +342,7 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
   }
   if (!find_copies(v, claims, out)) return out;
   check_spills(v, claims, old_info, new_info, out);
+  check_lent(v, out);
   Checker checker{v, old_image, new_image, old_info, new_info, out};
   checker.originals();
   checker.inserted_code();

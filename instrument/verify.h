@@ -32,6 +32,8 @@
 //                       asked for, by a counter of its own
 //   spilled-register  a register of the kernel that inserted code writes while the kernel needs it was stored in local memory before, below all
 //                     that the kernel's stack may take, and is loaded back and has arrived in front of the same instruction
+//   lent-predicate      a predicate of the kernel that inserted code writes while the kernel needs it was put aside in a register before, by
+//                       all active lanes, and is back in front of the same instruction
 //   rounds-counted      `block`: where the rounds of a loop of one block are counted instead of recorded, each lane's counter is 0 when it
 //                       comes to the loop, or another way to the block that lanes leave it for; it grows by one a round and nowhere
 //                       else; and that block's record holds it, of each lane or of any where they leave together, at the place that is claimed
@@ -47,7 +49,8 @@
 //                       another way, and that one has no record
 //   stored-by-lanes     `block`: the predicate that says which of two words a lane stores is made once, by the prologue, of the lane's number, and
 //                       nothing else writes it; what is stored has been made in the lanes of each word, and goes to the place of that word
-//   result-too-early    inserted code reads no result before its latency or scoreboard allows it; a wait one cycle behind what takes the
+//   result-too-early    inserted code reads no result before its latency or scoreboard allows it, nor does the kernel a predicate that inserted
+//                       code gives back; a wait one cycle behind what takes the
 //                       scoreboard does not see it
 //   control-word        legal stall, yield and reuse combinations; no reuse in front of an insertion
 //   metadata            EXIT offsets list every EXIT; register count, symbol and section sizes agree

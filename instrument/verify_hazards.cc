@@ -15,6 +15,7 @@
 //                     see it: they are not there behind that wait
 //   untold            registers with results of original instructions of variable latency and without a scoreboard: nobody knows
 //                     when they arrive; in_order[kind]: where the scoreboard of a later one covers them
+//   returned          predicates of the kernel that inserted code has given back, until the kernel writes them
 //   unread            registers that inserted code computed, on every path, and that nobody has read since
 //
 // Thresholds are the smallest distances in vendor code or the table's upper bound where vendor code is no guide
@@ -55,7 +56,7 @@ struct State {
   std::array<uint8_t, 6> fresh_for{};   // cycles
   RegSet probe_value, unread, untold;
   std::array<RegSet, kinds_in_order> in_order;
-  sass::PredSet probe_guard = 0;
+  sass::PredSet probe_guard = 0, returned = 0;
   bool visited = false;
 };
 
@@ -104,6 +105,8 @@ bool join(State& to, const State& from) {
     f.uniform |= other.uniform;
     f.predicates |= other.predicates;
   }
+  changed |= (from.returned & ~to.returned) != 0;
+  to.returned |= from.returned;
   to.untold |= from.untold;
   for (size_t kind = 0; kind < kinds_in_order; ++kind) {
     changed |= (from.in_order[kind] & ~to.in_order[kind]).any();
@@ -325,6 +328,14 @@ class Hazards {
     }
   }
 
+  // An original instruction touches a predicate that inserted code gives back: not before it is there.
+  void check_returned(uint32_t k, const State& s) {
+    const sass::Effects& fx = v_.effects[k];
+    for (unsigned p = 0; p < 7; ++p)
+      if (((fx.use.pred | fx.def.pred) & s.returned) >> p & 1 && s.left.guard[p] > 0)
+        fail("result-too-early", k, fmt::format("P{} of the kernel is back {} cycles later", p, s.left.guard[p]));
+  }
+
   // Behind the first word of a prologue that repeats the kernel's beginning: all of that is done.
   void check_done(uint32_t k, const State& s) {
     const auto still = [](const auto& counts) { return std::any_of(counts.begin(), counts.end(), [](uint8_t n) { return n > 0; }); };
@@ -353,7 +364,7 @@ class Hazards {
       }
     if (report) {
       if (inserted) check_uses(k, s);
-      else check_claimed(k, s);
+      else check_claimed(k, s), check_returned(k, s);
       if (inserted) check_arrivals(k, s);
       check_definitions(k, s);
       if (v_.samples() && k == v_.prologue_first + 1) check_done(k, s);
@@ -386,6 +397,7 @@ class Hazards {
       s.probe_value &= ~fx.def.gpr;
       s.unread &= ~(fx.def.gpr | fx.use.gpr);
       s.probe_guard &= static_cast<sass::PredSet>(~fx.def.pred);
+      if (!fx.guarded) s.returned &= static_cast<sass::PredSet>(~fx.def.pred);
     }
     for (const uint8_t sb : {c.read_barrier, c.write_barrier})
       if (inserted && sb < 6) s.unseen[sb] = seen_after;
@@ -443,6 +455,9 @@ class Hazards {
     if (v_.rounds) s.unread.reset(*v_.rounds);   // 0 again, though nobody came by a loop
     if (v_.ways) s.unread.reset(*v_.ways);       // another number, though nobody ended
     s.probe_guard |= fx.def.pred;
+    s.probe_guard &= static_cast<sass::PredSet>(~v_.returned[k]);
+    s.returned &= static_cast<sass::PredSet>(~fx.def.pred);
+    s.returned |= v_.returned[k];
     const bool r2ur = fx.mnemonic == "R2UR";
     const bool slow_uniform = fx.mnemonic == "UIADD3" || fx.mnemonic == "ULOP3" || fx.mnemonic == "UIMAD";
     fx.def.gpr.for_each([&](unsigned r) {

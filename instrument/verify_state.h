@@ -26,6 +26,7 @@ struct SpliceView {
   std::vector<bool> spill_save, spilled_write;    // by word: stores a register of the kernel aside; writes one that is stored aside, as checked
   std::vector<uint8_t> aside;                     // by word: the register that is stored aside there, and holds whatever; none: none is
   static constexpr uint8_t none_aside = 255;
+  std::vector<sass::PredSet> lent, returned;      // by word: predicate of the kernel that it may write, as its value stands aside; that it writes back
   uint32_t prologue_first = 0, prologue_words = 0;   // as in SpliceClaims
   std::vector<bool> not_taken;                    // by old instruction: as claimed
   std::optional<uint8_t> rounds;                  // register that counts rounds, as claimed: who sets it to 0 need not have read it
@@ -72,6 +73,8 @@ void check_forks(const SpliceView& v, const SpliceClaims& claims, const Blocks& 
 void check_lane_words(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_spills.cc: spilled-register. Fills spill_save and spilled_write.
 void check_spills(SpliceView& v, const SpliceClaims& claims, const cubin::KernelInfo& old_info, const cubin::KernelInfo& new_info, Violations& out);
+// verify_lent.cc: lent-predicate. Fills lent and returned.
+void check_lent(SpliceView& v, Violations& out);
 // verify_hazards.cc: store-overwritten, record-clobbered, result-too-early.
 void check_hazards(const SpliceView& v, Violations& out);
 

@@ -29,6 +29,8 @@ struct Leader {
   unsigned pause;                      // cycles between vote and popc that the kernel's instructions do not take
   enc::Pred leads;                     // free from vote to add
   Holder holder;                       // free from popc to add; of one register: counters of 32 bits
+  std::optional<enc::Gpr> aside = std::nullopt;   // the predicate is the kernel's, and stands aside here; all is at one place
+  unsigned back_in = 0;                // cycles from its return to the kernel's next instruction, at least
 };
 // What the sum goes out from: two registers at no cost in occupancy, one, or two at whatever cost.
 enum class Room : uint8_t { pair, single, any_pair };
@@ -60,7 +62,7 @@ std::optional<Holder> room_for_sum(ProbeContext& c, InstIndex from, InstIndex to
 }
 
 // From the head of the block as far as there is one, else at one place, which is all that needs no ELECT.
-std::optional<Leader> find_leader(ProbeContext& c, const ProbeBlock& block, Room room) {
+std::optional<Leader> find_leader_of(ProbeContext& c, const ProbeBlock& block, Room room) {
   const auto from = [&](InstIndex vote, InstIndex add) -> std::optional<Leader> {
     const auto leads = c.scratch.predicate(vote, add, Scratch::LaneGroupsToo::yes);
     if (!leads) return std::nullopt;
@@ -177,14 +179,57 @@ bool are_fewer(const ProbeContext& c, uint32_t block, uint64_t executions) {
   return c.plan.counts_alone && block < c.plan.executions.size() && c.plan.executions[block] < executions / to_spare;
 }
 
+// Cycles from in front of an instruction to the kernel's next use or definition of a predicate; to the end of the block where there is none.
+unsigned cycles_to(const Code& code, const ProbeBlock& block, InstIndex at, uint8_t predicate) {
+  unsigned cycles = 0;
+  for (; at <= block.last() && cycles < latency::predicate_to_guard; ++at) {
+    const sass::Effects& fx = code.insts[at].fx;
+    if ((fx.use.pred | fx.def.pred) >> predicate & 1) break;
+    cycles += stall_cycles(code, at, at + 1);
+  }
+  return cycles;
+}
+
+// Where no predicate is free: one of the kernel's stands aside in a register. That which the kernel asks for last, at the place where
+// its return delays the kernel least.
+std::optional<Leader> find_borrower(ProbeContext& c, const ProbeBlock& block, Room room) {
+  if (room == Room::single && !elects(c.code)) return std::nullopt;
+  std::optional<Leader> best;
+  for (InstIndex at = block.first; at <= block.last() && (!best || best->back_in > 1); ++at) {
+    std::optional<uint8_t> leads;
+    unsigned back_in = 0;
+    for (uint8_t p = 0; p < 7; ++p) {
+      if ((c.liveness.settled_predicates_before(at) >> p & 1) == 0) continue;
+      const unsigned passes = cycles_to(c.code, block, at, p);
+      const unsigned lack = passes < latency::predicate_to_guard ? latency::predicate_to_guard - passes : 1;
+      if (!leads || lack < back_in) leads = p, back_in = lack;
+    }
+    if (!leads || (best && best->back_in <= back_in)) continue;
+    const auto sum = room_for_sum(c, at, at, room);
+    if (!sum) continue;
+    sass::RegSet taken;
+    for (uint32_t k = 0; k < registers_of(sum->shape); ++k) taken.set(sum->reg[k]);
+    auto aside = c.scratch.try_holder(at, at, {Holder::Shape::single}, std::nullopt, taken);
+    if (!aside && room == Room::any_pair)
+      if (const auto grown = c.scratch.holder(at, at, {Holder::Shape::single}, std::nullopt, taken)) aside = *grown;
+    if (aside) best = Leader{at, at, at, vote_to_use, {*leads}, *sum, aside->r(0), back_in};
+  }
+  return best;
+}
+
 // In counting replays launches that take another path each time can not be counted in 32 bits, and nothing is timed: there two
 // registers go before occupancy.
 std::optional<Leader> find_leader(ProbeContext& c, uint32_t b) {
   const ProbeBlock& block = c.blocks.blocks[b];
-  if (const auto found = find_leader(c, block, Room::pair)) return found;
-  if (are_fewer(c, b, wire::narrow_executions))
-    if (const auto found = find_leader(c, block, Room::single)) return found;
-  return find_leader(c, block, Room::any_pair);
+  const bool may_be_narrow = are_fewer(c, b, wire::narrow_executions);
+  for (const auto find : {find_leader_of, find_borrower}) {
+    if (const auto found = find(c, block, Room::pair)) return found;
+    if (!may_be_narrow) continue;
+    if (const auto found = find(c, block, Room::single)) return found;
+  }
+  for (const auto find : {find_leader_of, find_borrower})
+    if (const auto found = find(c, block, Room::any_pair)) return found;
+  return std::nullopt;
 }
 
 // What an execution of the block adds to the sums of its warp.
@@ -218,13 +263,16 @@ Status insert_count(ProbeContext& c) {
       c.map.blocks[b].narrow_count = leader->holder.shape == Holder::Shape::single;
       c.map.blocks[b].packed_count = !c.map.blocks[b].narrow_count && are_fewer(c, b, wire::packed_executions);
       add_bytes(c, b, c.out.before[leader->vote]);
-      if (elects(c.code) && !ur.few)
+      if (leader->aside) put(c.out.before[leader->vote], enc::sel_imm(*leader->aside, enc::RZ, 1, leader->leads));
+      if (elects(c.code) && !ur.few && !leader->aside)
         vote_by_elect(c.out, *leader, ur.temp);
       else if (elects(c.code))
         vote_in_place(c.out.before[leader->vote], *leader);
       else
         vote_by_mask(c.out.before[leader->vote], *leader);
       count_by_leader(c.out.before[leader->add], *leader, c.map.blocks[b].packed_count, ur.address, counter);
+      if (leader->aside)
+        put(c.out.before[leader->add], enc::isetp_imm(leader->leads, enc::Compare::eq, false, *leader->aside, 0), {.stall = leader->back_in});
       continue;
     }
     XT_TRY(const Place place, find_place(c, block));
