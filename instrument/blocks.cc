@@ -127,6 +127,20 @@ std::vector<bool> whole_instructions(const Blocks& blocks, const std::vector<boo
   return whole;
 }
 
+bool Blocks::may_repeat(uint32_t block) const {
+  std::vector<bool> seen(blocks.size(), false);
+  std::vector<uint32_t> open = successors[block];
+  while (!open.empty()) {
+    const uint32_t b = open.back();
+    open.pop_back();
+    if (b == block) return true;
+    if (seen[b]) continue;
+    seen[b] = true;
+    open.insert(open.end(), successors[b].begin(), successors[b].end());
+  }
+  return false;
+}
+
 bool Blocks::runs_once(uint32_t block) const {
   if (blocks[block].first != 0) return false;
   for (const auto& next : successors)

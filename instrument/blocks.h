@@ -33,6 +33,8 @@ struct Blocks {
   std::vector<bool> returns;
   // The kernel's entry, when nothing jumps back to it: every warp executes it exactly once.
   bool runs_once(uint32_t block) const;
+  // Some way leads from there back to it; else each lane executes it once at most.
+  bool may_repeat(uint32_t block) const;
   bool cyclic = false;                // some block can reach itself (a loop, or a function called from two places)
 };
 

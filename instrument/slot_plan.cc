@@ -105,7 +105,8 @@ std::vector<wire::BlockCount> sum_counters(const wire::AddressMap& map, ByteView
     for (size_t k = 0; k < sums.size(); ++k) {
       wire::BlockCount c;
       std::memcpy(&c, bytes.data() + uint64_t{copy} * l.copy_bytes + k * sizeof c, sizeof c);
-      if (map.blocks[k % blocks].packed_count) c = wire::unpacked(c.warps);
+      const wire::Block& block = map.blocks[k % blocks];
+      if (block.packed_count) c = block.narrow_count ? wire::unpacked_narrow(c.warps) : wire::unpacked(c.warps);
       sums[k].warps += c.warps;
       sums[k].lanes += c.lanes;
     }

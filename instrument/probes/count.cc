@@ -147,7 +147,7 @@ void vote_by_mask(Sequence& seq, const Leader& l) {
   put(seq, enc::popc(q.r(0), q.r(0)), {.stall = predicate_to_guard, .write_barrier = q.scoreboard});
 }
 
-// Adds executions and lanes, 64 bits each, or to the low halves alone from one register; or, packed, both as one number of 64 bits.
+// Adds executions and lanes, 64 bits each, or 32 from one register; or, packed, both as one number.
 void count_by_leader(Sequence& seq, const Leader& l, bool packed, enc::Ureg counters, int32_t at) {
   using namespace latency;
   const Holder& q = l.holder;
@@ -159,6 +159,7 @@ void count_by_leader(Sequence& seq, const Leader& l, bool packed, enc::Ureg coun
     put(seq, enc::with_guard(narrow ? enc::red_add_u32(address, q.r(0)) : enc::red_add_u64(address, q.r(0)), l.leads), schedule);
   };
   if (!narrow) put(seq, enc::mov_imm(q.r(1), packed ? 1 : 0), {.stall = vector_to_memory});
+  else if (packed) put(seq, enc::iadd3_imm(q.r(0), q.r(0), 1u << wire::narrow_lane_bits, enc::RZ), {.stall = vector_to_memory, .wait_mask = own(q)});
   if (packed) return add(at);
   add(at + 8);
   put(seq, enc::mov_imm(q.r(0), 1), {.stall = vector_to_memory, .wait_mask = own(q)});
@@ -177,6 +178,13 @@ std::optional<uint32_t> high_word_of_counters(const ProbeContext& c) {
 bool are_fewer(const ProbeContext& c, uint32_t block, uint64_t executions) {
   constexpr uint64_t to_spare = 16;
   return c.plan.counts_alone && block < c.plan.executions.size() && c.plan.executions[block] < executions / to_spare;
+}
+
+// Executions and lanes as one number of 32 bits: few in all; or each lane executes the block once, and no copy is that of too many warps.
+bool fits_narrow(const ProbeContext& c, uint32_t block) {
+  if (are_fewer(c, block, wire::narrow_packed_executions)) return true;
+  const uint64_t warps = (uint64_t{c.layout.warps} + c.layout.counter_copies - 1) / c.layout.counter_copies;
+  return c.plan.counts_alone && 32 * warps < wire::narrow_packed_executions && !c.blocks.may_repeat(block);
 }
 
 // Cycles from in front of an instruction to the kernel's next use or definition of a predicate; to the end of the block where there is none.
@@ -221,7 +229,7 @@ std::optional<Leader> find_borrower(ProbeContext& c, const ProbeBlock& block, Ro
 // registers go before occupancy.
 std::optional<Leader> find_leader(ProbeContext& c, uint32_t b) {
   const ProbeBlock& block = c.blocks.blocks[b];
-  const bool may_be_narrow = are_fewer(c, b, wire::narrow_executions);
+  const bool may_be_narrow = are_fewer(c, b, wire::narrow_executions) || fits_narrow(c, b);
   for (const auto find : {find_leader_of, find_borrower}) {
     if (const auto found = find(c, block, Room::pair)) return found;
     if (!may_be_narrow) continue;
@@ -261,7 +269,7 @@ Status insert_count(ProbeContext& c) {
     const auto counter = static_cast<int32_t>(b * sizeof(wire::BlockCount));
     if (const auto leader = find_leader(c, b)) {
       c.map.blocks[b].narrow_count = leader->holder.shape == Holder::Shape::single;
-      c.map.blocks[b].packed_count = !c.map.blocks[b].narrow_count && are_fewer(c, b, wire::packed_executions);
+      c.map.blocks[b].packed_count = c.map.blocks[b].narrow_count ? fits_narrow(c, b) : are_fewer(c, b, wire::packed_executions);
       add_bytes(c, b, c.out.before[leader->vote]);
       if (leader->aside) put(c.out.before[leader->vote], enc::sel_imm(*leader->aside, enc::RZ, 1, leader->leads));
       if (elects(c.code) && !ur.few && !leader->aside)

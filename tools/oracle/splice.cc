@@ -81,6 +81,7 @@ constexpr PlanRow plan_rows[] = {
     {"inst-implied-full", instrument::ProbeKind::inst, false, true, true, instrument::usual_clock_gap},
     {"pair", instrument::ProbeKind::pair, false, false, true},
     {"count", instrument::ProbeKind::count, true, false, false},
+    {"count-alone", instrument::ProbeKind::count, false, false, true},
     {"mem", instrument::ProbeKind::mem, false, false, false},
     {"branch", instrument::ProbeKind::branch, false, false, false},
     {"sync", instrument::ProbeKind::sync, true, false, false},
@@ -93,6 +94,7 @@ std::pair<instrument::Plan, wire::SlotLayout> plan_of(const PlanRow& row, const 
   instrument::Plan plan;
   plan.probe = row.probe;
   plan.clock_gap = row.clock_gap;
+  plan.counts_alone = row.probe == instrument::ProbeKind::count && !row.wraps;
   if (row.full) {
     plan.full_blocks.assign(splicer.blocks().size(), true);
     plan.executions.assign(splicer.blocks().size(), 8);

@@ -62,7 +62,8 @@ struct Block {
   bool other_part = false;     // unrecorded, as other ones of AddressMap::sites_one_in sparse replays record it. How long the block in
                                // front of it lasted is not known
   bool narrow_count = false;   // `count`: its counters have 32 bits, and are right below narrow_executions
-  bool packed_count = false;   // `count`: BlockCount::warps has both, as packed_executions says; right below packed_executions
+  bool packed_count = false;   // `count`: BlockCount::warps has both, as packed_executions says; right below packed_executions; or narrow,
+                               // and in each copy below narrow_packed_executions
   bool full = false;           // records without a mask: in every counted execution all lanes were active, under `block` and `inst`
                                // of those that the warp was launched with; `mem`: and their words are anywhere
   bool grouped = false;        // words of its records lie in lane groups (known to the splicer alone)

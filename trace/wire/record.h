@@ -168,6 +168,11 @@ constexpr uint64_t narrow_executions = 1ull << 27;
 // Executions that a packed counter holds: they are its high half, and their lanes, at most 32 each, its low half.
 constexpr uint64_t packed_executions = 1ull << 27;
 constexpr BlockCount unpacked(uint64_t counter) { return {counter >> 32, counter & 0xffffffff}; }
+// The same in 32 bits.
+constexpr unsigned narrow_lane_bits = 18;
+constexpr uint64_t narrow_packed_executions = 1ull << 13;
+static_assert((narrow_packed_executions - 1) * 32 < 1ull << narrow_lane_bits && (narrow_packed_executions - 1) << narrow_lane_bits < 1ull << 32);
+constexpr BlockCount unpacked_narrow(uint64_t counter) { return {counter >> narrow_lane_bits, counter & ((1u << narrow_lane_bits) - 1)}; }
 
 // Is this CTA traced under cta:1/N sampling? The same expression stands in the spliced code
 // (instrument/decision.cc).

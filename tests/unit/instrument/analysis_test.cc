@@ -431,6 +431,22 @@ TEST(Liveness, FixedLatenciesAndPredicatesLikewise) {
   EXPECT_EQ(live.writable_predicates_before(5) & 2, 2);
 }
 
+TEST(Liveness, APredicateThatNobodyReadsIsFreeOnceItIsWritten) {
+  const auto passes = [](sass::RawInst w) {
+    sass::Control c = sass::get_control(w);
+    c.stall = 15;
+    c.keep_issuing = false;
+    sass::set_control(w, c);
+    return w;
+  };
+  const sass::RawInst compare = enc::isetp_imm(Pred{1}, enc::Compare::lt, false, Gpr{5}, 7);
+  const Liveness live(assemble({compare, passes(enc::nop()), passes(enc::nop()), enc::exit()}));
+  EXPECT_EQ(live.writable_predicates_before(0) & 2, 2);
+  EXPECT_EQ(live.writable_predicates_before(1) & 2, 0);
+  EXPECT_EQ(live.writable_predicates_before(2) & 2, 0);
+  EXPECT_EQ(live.writable_predicates_before(3) & 2, 2);
+}
+
 // Vendor code reads the result of the first LDS once it has waited for the second; others would come at any time.
 TEST(Liveness, ResultsWithoutAScoreboard) {
   const auto lds = [](uint8_t r, uint8_t barrier) {

@@ -123,5 +123,18 @@ TEST(SlotPlan, CopiesOfCountersAreAddedUp) {
   EXPECT_EQ(sums, (std::vector<wire::BlockCount>{{3, 60}, {7, 160}, {1, 2}, {1, 5}}));
 }
 
+TEST(SlotPlan, NarrowOnesToo) {
+  wire::AddressMap map;
+  map.blocks.resize(2);
+  map.blocks[0].narrow_count = map.blocks[1].narrow_count = map.blocks[1].packed_count = true;
+  map.layout.counter_copies = 2;
+  map.layout.copy_bytes = 2 * sizeof(wire::BlockCount);
+  constexpr uint64_t most = wire::narrow_packed_executions - 1;
+  const std::vector<wire::BlockCount> copies{{1, 20}, {3 << 18 | 70, 0}, {2, 40}, {most << 18 | 32 * most, 0}};
+  EXPECT_LT(copies[3].warps, 1ull << 32);
+  const std::vector<wire::BlockCount> sums = sum_counters(map, std::as_bytes(std::span(copies)));
+  EXPECT_EQ(sums, (std::vector<wire::BlockCount>{{3, 60}, {3 + most, 70 + 32 * most}}));
+}
+
 }  // namespace
 }  // namespace xtrace::instrument
