@@ -32,8 +32,9 @@ struct Leader {
   std::optional<enc::Gpr> aside = std::nullopt;   // the predicate is the kernel's, and stands aside here; all is at one place
   unsigned back_in = 0;                // cycles from its return to the kernel's next instruction, at least
 };
-// What the sum goes out from: two registers at no cost in occupancy, one, or two at whatever cost.
-enum class Room : uint8_t { pair, single, any_pair };
+// What the sum goes out from: two registers at no cost in occupancy, one, one at one place that the kernel waits for later, or two at
+// whatever cost.
+enum class Room : uint8_t { pair, single, waited, any_pair };
 // Two registers somewhere in the block; else at its head, at the price of occupancy: this pass is not timed; else one; else two above the limit
 // that the kernel was compiled for (__launch_bounds__, -maxrregcount), which the launch may hold all the same.
 Result<Place> find_place(ProbeContext& c, const ProbeBlock& block) {
@@ -54,7 +55,12 @@ constexpr unsigned vote_to_use = std::max(latency::uniform_to_vector, latency::p
 
 bool elects(const Code& code) { return enc::exists(*code.arch, enc::elect(enc::PT)); }
 
-std::optional<Holder> room_for_sum(ProbeContext& c, InstIndex from, InstIndex to, Room room) {
+std::optional<Holder> room_for_sum(ProbeContext& c, InstIndex from, InstIndex to, Room room, const std::optional<Holder>& beside = std::nullopt) {
+  if (room == Room::waited) {
+    auto found = from == to ? c.scratch.after_wait(to, Holder::Shape::single, beside) : std::nullopt;
+    if (found && beside && found->reg[0] == beside->reg[0]) return std::nullopt;
+    return found;
+  }
   if (room != Room::any_pair)
     return c.scratch.try_holder(from, to, {room == Room::pair ? Holder::Shape::pair : Holder::Shape::single}, std::nullopt);
   if (const auto grown = c.scratch.holder(from, to, {Holder::Shape::pair}, std::nullopt)) return *grown;
@@ -73,14 +79,20 @@ std::optional<Leader> find_leader_of(ProbeContext& c, const ProbeBlock& block, R
     if (!holder) return std::nullopt;
     return Leader{vote, popc, add, passed < vote_to_use ? vote_to_use - passed : 0, *leads, *holder};
   };
-  if (room == Room::single && !elects(c.code)) return std::nullopt;   // without ELECT it takes two
+  if ((room == Room::single || room == Room::waited) && !elects(c.code)) return std::nullopt;   // without ELECT it takes two
   const bool turns = !c.plan.counts_alone && c.scope.sites.nth > 1;   // points count theirs in UniformPlan::temp, in between
-  if (elects(c.code) && !c.scratch.uniform().few && !turns)
+  if (elects(c.code) && !c.scratch.uniform().few && !turns && room != Room::waited)
     for (InstIndex add = block.last() + 1; add-- > block.first;)
       if (const auto found = from(block.first, add)) return found;
-  for (InstIndex at = block.first; at <= block.last(); ++at)
-    if (const auto found = from(at, at)) return found;
-  return std::nullopt;
+  std::optional<Leader> latest;
+  for (InstIndex at = block.first; at <= block.last(); ++at) {
+    const auto found = from(at, at);
+    if (!found) continue;
+    latest = found;
+    // Where the kernel itself waits for the register, nobody waits longer; else the later the better.
+    if (room != Room::waited || (found->holder.wait_mask & ~sass::get_control(c.code.insts[at].raw).wait_mask) == 0) break;
+  }
+  return latest;
 }
 
 constexpr Schedule alu{.stall = latency::vector_to_vector};
@@ -129,12 +141,12 @@ void vote_by_elect(Insertions& out, const Leader& l, enc::Ureg active) {
   if (l.pause > 1) put_pause(seq, l.pause - 1);
   put(seq, enc::popc(l.holder.r(0), active), {.stall = latency::scoreboard_visible, .write_barrier = l.holder.scoreboard});
 }
-// The same at one place, where the kernel leaves no uniform register for the active lanes.
+// The same at one place, without a uniform register for the active lanes.
 void vote_in_place(Sequence& seq, const Leader& l) {
   using namespace latency;
   const Holder& q = l.holder;
   put(seq, enc::elect(l.leads));
-  put(seq, enc::vote_any_active(q.r(0)), alu);
+  put(seq, enc::vote_any_active(q.r(0)), {.stall = vector_to_vector, .wait_mask = q.wait_mask});
   put(seq, enc::popc(q.r(0), q.r(0)), {.stall = predicate_to_guard - vector_to_vector, .write_barrier = q.scoreboard});
 }
 void vote_by_mask(Sequence& seq, const Leader& l) {
@@ -201,7 +213,7 @@ unsigned cycles_to(const Code& code, const ProbeBlock& block, InstIndex at, uint
 // Where no predicate is free: one of the kernel's stands aside in a register. That which the kernel asks for last, at the place where
 // its return delays the kernel least.
 std::optional<Leader> find_borrower(ProbeContext& c, const ProbeBlock& block, Room room) {
-  if (room == Room::single && !elects(c.code)) return std::nullopt;
+  if ((room == Room::single || room == Room::waited) && !elects(c.code)) return std::nullopt;
   std::optional<Leader> best;
   for (InstIndex at = block.first; at <= block.last() && (!best || best->back_in > 1); ++at) {
     std::optional<uint8_t> leads;
@@ -213,14 +225,19 @@ std::optional<Leader> find_borrower(ProbeContext& c, const ProbeBlock& block, Ro
       if (!leads || lack < back_in) leads = p, back_in = lack;
     }
     if (!leads || (best && best->back_in <= back_in)) continue;
-    const auto sum = room_for_sum(c, at, at, room);
-    if (!sum) continue;
-    sass::RegSet taken;
-    for (uint32_t k = 0; k < registers_of(sum->shape); ++k) taken.set(sum->reg[k]);
-    auto aside = c.scratch.try_holder(at, at, {Holder::Shape::single}, std::nullopt, taken);
-    if (!aside && room == Room::any_pair)
-      if (const auto grown = c.scratch.holder(at, at, {Holder::Shape::single}, std::nullopt, taken)) aside = *grown;
-    if (aside) best = Leader{at, at, at, vote_to_use, {*leads}, *sum, aside->r(0), back_in};
+    const std::initializer_list<Holder::Shape> one = {Holder::Shape::single};
+    std::optional<Holder> aside, sum;
+    if (room == Room::waited) {
+      aside = c.scratch.try_holder(at, at, one, std::nullopt);
+      if (aside) sum = room_for_sum(c, at, at, room, aside);
+    } else if (sum = room_for_sum(c, at, at, room); sum) {
+      sass::RegSet taken;
+      for (uint32_t k = 0; k < registers_of(sum->shape); ++k) taken.set(sum->reg[k]);
+      aside = c.scratch.try_holder(at, at, one, std::nullopt, taken);
+      if (!aside && room == Room::any_pair)
+        if (const auto grown = c.scratch.holder(at, at, one, std::nullopt, taken)) aside = *grown;
+    }
+    if (aside && sum) best = Leader{at, at, at, vote_to_use, {*leads}, *sum, aside->r(0), back_in};
   }
   return best;
 }
@@ -230,13 +247,16 @@ std::optional<Leader> find_borrower(ProbeContext& c, const ProbeBlock& block, Ro
 std::optional<Leader> find_leader(ProbeContext& c, uint32_t b) {
   const ProbeBlock& block = c.blocks.blocks[b];
   const bool may_be_narrow = are_fewer(c, b, wire::narrow_executions) || fits_narrow(c, b);
-  for (const auto find : {find_leader_of, find_borrower}) {
-    if (const auto found = find(c, block, Room::pair)) return found;
-    if (!may_be_narrow) continue;
-    if (const auto found = find(c, block, Room::single)) return found;
+  struct Try {
+    std::optional<Leader> (*find)(ProbeContext&, const ProbeBlock&, Room);
+    Room room;
+  };
+  for (const auto& [find, room] : {Try{find_leader_of, Room::pair}, Try{find_leader_of, Room::single}, Try{find_borrower, Room::pair},
+                                   Try{find_borrower, Room::single}, Try{find_leader_of, Room::waited}, Try{find_borrower, Room::waited},
+                                   Try{find_leader_of, Room::any_pair}, Try{find_borrower, Room::any_pair}}) {
+    if ((room == Room::single || room == Room::waited) && !may_be_narrow) continue;
+    if (const auto found = find(c, block, room)) return found;
   }
-  for (const auto find : {find_leader_of, find_borrower})
-    if (const auto found = find(c, block, Room::any_pair)) return found;
   return std::nullopt;
 }
 
@@ -272,7 +292,7 @@ Status insert_count(ProbeContext& c) {
       c.map.blocks[b].packed_count = c.map.blocks[b].narrow_count ? fits_narrow(c, b) : are_fewer(c, b, wire::packed_executions);
       add_bytes(c, b, c.out.before[leader->vote]);
       if (leader->aside) put(c.out.before[leader->vote], enc::sel_imm(*leader->aside, enc::RZ, 1, leader->leads));
-      if (elects(c.code) && !ur.few && !leader->aside)
+      if (elects(c.code) && !ur.few && !leader->aside && leader->holder.wait_mask == 0)
         vote_by_elect(c.out, *leader, ur.temp);
       else if (elects(c.code))
         vote_in_place(c.out.before[leader->vote], *leader);

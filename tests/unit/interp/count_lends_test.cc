@@ -1,5 +1,6 @@
-// `count` where every predicate of the kernel is in use: one stands aside in a register while a lane is elected. The counts are those that the
-// interpreter saw of the original code, and the verifier sees when the predicate does not come back.
+// `count` where every predicate of the kernel is in use: one stands aside in a register while a lane is elected. And where every register is, but one
+// that the kernel waits for later. The counts are those that the interpreter saw of the original code, and the verifier sees when the predicate does
+// not come back, or nobody waits.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -12,9 +13,11 @@
 namespace xtrace::interp_test {
 namespace {
 
-constexpr uint16_t sel_imm = 0x807, isetp_imm = 0x80c, mov_imm = 0x802, p2r = 0x803;
+constexpr uint16_t sel_imm = 0x807, isetp_imm = 0x80c, mov_imm = 0x802, p2r = 0x803, vote = 0x806;
 constexpr BitRange guard_field = bits(15, 12), result_field = bits(23, 16), source_field = bits(31, 24), imm_field = bits(63, 32);
-constexpr uint64_t p2r_at = 0x180;
+constexpr uint64_t p2r_at = 0x180, alone_at = 0x30;
+constexpr unsigned registers_of_launch_bounds = 30;
+constexpr size_t last_of_launch_bounds = 0x17a;
 
 // Lanes go their own ways by seven predicates, twice, so that all are needed the first time; P2R, a block by itself, needs all of them at once.
 // EXITs are where collatz has its own.
@@ -44,9 +47,19 @@ replay::LaunchImage all_predicates_in_use() {
   return launch;
 }
 
-class LentPredicate : public SplicedLaunch {
+// Every register that the launch can have is in use but R7, which waits behind the first block for a result that nobody reads. EXITs are where
+// launch_bounds has its own.
+replay::LaunchImage one_register_awaited() {
+  std::vector<std::string> lines = {"S2R R7, SR_LANEID", "ISETP.LT.AND P0, PT, R8, 0x3, PT", "@P0 BRA 0x40", "IADD3 R8, R8, 0x1, RZ"};
+  for (unsigned r = 0; r < registers_of_launch_bounds; ++r)
+    if (r != 7) lines.push_back(fmt::format("IADD3 R8, R8, R{}, RZ", r));
+  replay::LaunchImage launch = assembled_launch("launch_bounds", lines, last_of_launch_bounds, [](const std::string& line) { return line == "IADD3 R8, R8, R29, RZ"; });
+  launch.after = launch.before;
+  return launch;
+}
+
+class CountedLaunch : public SplicedLaunch {
  protected:
-  void SetUp() override { observe(all_predicates_in_use()); }
   const char* refusal(ProbeKind, std::optional<Records>) const override { return nullptr; }
 
   // What a replay counts; `alone`: and executions are known.
@@ -80,15 +93,13 @@ class LentPredicate : public SplicedLaunch {
     return expected;
   }
 
-  // Inserted words of the last splice with an opcode, in front of P2R or anywhere.
-  std::vector<size_t> inserted(uint16_t opcode, bool in_front_of_p2r = false) const {
+  // Inserted words of the last splice with an opcode, anywhere or in front of an instruction.
+  std::vector<size_t> inserted(uint16_t opcode, std::optional<uint64_t> in_front_of = std::nullopt) const {
     std::vector<size_t> found;
-    size_t run = 0;   // of inserted words up to here
     for (size_t k = last.claims.prologue_words; k < words().size(); ++k) {
       const bool own = last.map.original_of_new[k] != wire::AddressMap::inserted;
-      run = own ? 0 : run + 1;
-      if (own && in_front_of_p2r && last.map.original_of_new[k] == p2r_at) return found;
-      if (own && in_front_of_p2r) found.clear();
+      if (own && in_front_of && last.map.original_of_new[k] == *in_front_of) return found;
+      if (own && in_front_of) found.clear();
       if (!own && sass::opcode13(words()[k]) == opcode) found.push_back(k);
     }
     return found;
@@ -138,6 +149,11 @@ class LentPredicate : public SplicedLaunch {
   mutable size_t at_ = 0;
 };
 
+class LentPredicate : public CountedLaunch {
+ protected:
+  void SetUp() override { observe(all_predicates_in_use()); }
+};
+
 TEST_F(LentPredicate, CountsAreThoseOfTheWitness) {
   const std::vector<wire::BlockCount> expected = witnessed();
   for (const bool late : {false, true})
@@ -150,7 +166,7 @@ TEST_F(LentPredicate, CountsAreThoseOfTheWitness) {
       EXPECT_EQ(counts(*on, alone), expected);
       EXPECT_GE(inserted(sel_imm).size(), 7u);
       EXPECT_EQ(inserted(sel_imm).size(), inserted(isetp_imm).size());
-      EXPECT_EQ(inserted(sel_imm, true).size(), 1u);
+      EXPECT_EQ(inserted(sel_imm, p2r_at).size(), 1u);
     }
 }
 
@@ -190,10 +206,10 @@ TEST_F(LentPredicate, OneThatDoesNotComeBackIsSeen) {
 
 TEST_F(LentPredicate, TheRegisterThatItStandsInIsNobodyElses) {
   counts(*backend, true);
-  const size_t k = inserted(sel_imm, true).at(0);
+  const size_t k = inserted(sel_imm, p2r_at).at(0);
   const uint64_t reg = get_bits(words()[k], result_field);
   size_t moves = 0;
-  for (size_t at = k + 1; at < inserted(isetp_imm, true).at(0); ++at)
+  for (size_t at = k + 1; at < inserted(isetp_imm, p2r_at).at(0); ++at)
     if (sass::opcode13(words()[at]) == mov_imm) {
       ++moves;
       EXPECT_TRUE(broken(at, sets(result_field, reg)).contains("lent-predicate"));
@@ -204,11 +220,35 @@ TEST_F(LentPredicate, TheRegisterThatItStandsInIsNobodyElses) {
 // P2R reads all of them right behind.
 TEST_F(LentPredicate, TheKernelWaitsForItsReturn) {
   counts(*backend, true);
-  const size_t k = inserted(isetp_imm, true).at(0);
+  const size_t k = inserted(isetp_imm, p2r_at).at(0);
   EXPECT_EQ(last.map.original_of_new[k + 1], p2r_at);
   EXPECT_TRUE(broken(k, with_control([](sass::Control& c) { c.stall -= 1; })).contains("result-too-early"));
   EXPECT_FALSE(broken(k, with_control([](sass::Control& c) { c.stall += 1; })).contains("result-too-early"));
   EXPECT_EQ(sass::opcode13(words()[k + 1]), p2r);
+}
+
+class AwaitedRegister : public CountedLaunch {
+ protected:
+  void SetUp() override { observe(one_register_awaited()); }
+};
+
+TEST_F(AwaitedRegister, HoldsTheSum) {
+  for (const bool late : {false, true}) {
+    SCOPED_TRACE(late);
+    replay::InterpOptions options;
+    options.late = late;
+    const auto on = replay::make_interp_backend(options);
+    ASSERT_TRUE(on->prepare(launch));
+    EXPECT_EQ(counts(*on, true), witnessed());
+    EXPECT_EQ(last.map.blocks[1].first_pc, alone_at);
+    EXPECT_TRUE(last.map.blocks[1].narrow_count && last.map.blocks[1].packed_count);
+    EXPECT_FALSE(last.report.costs_occupancy);
+    EXPECT_EQ(last.report.new_registers, last.report.original_registers);
+  }
+  const auto votes = inserted(vote, alone_at);
+  ASSERT_EQ(votes.size(), 1u);
+  EXPECT_EQ(broken(votes[0], [](sass::RawInst&) {}), std::set<std::string>{});
+  EXPECT_TRUE(broken(votes[0], with_control([](sass::Control& c) { c.wait_mask = 0; })).contains("register-clobber"));
 }
 
 }  // namespace
