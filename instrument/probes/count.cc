@@ -5,9 +5,12 @@
 // H200, docs/performance.md "What count costs"]. So one lane adds for all, and warps add to many copies of the counters.
 // Where nothing but the counts is wanted (Plan::counts_alone), executions and lanes go out in one reduction.
 //
-// Where a block leaves no predicate, every active lane adds 1 to `lanes`, and 1 or 0 to `warps`: 1 in the lowest active lane, found without a predicate,
-// because a kernel may have none to spare: x = active mask & lanes below; leader = (x == 0) = 1 - ((x | -x) >> 31). Where a
-// block leaves one register alone, its counters have 32 bits (wire::Block::narrow_count), and the active mask is in a uniform
+// What that takes is a predicate and a pair of registers. Where a block leaves less: one register, for additions of 32 bits
+// (wire::Block::narrow_count); one that the kernel waits for later; one of the kernel's predicates, which stands aside in a register
+// meanwhile (rule lent-predicate of verify.h); a pair at the price of occupancy.
+//
+// Where nothing of that is to be had, every active lane adds 1 to `lanes`, and 1 or 0 to `warps`: 1 in the lowest active lane, found without a predicate:
+// x = active mask & lanes below; leader = (x == 0) = 1 - ((x | -x) >> 31). In one register the active mask is in a uniform
 // register: a spare one, or the high half of the counters' address, which is one number for all warps and put back.
 #include "instrument/points.h"
 #include "instrument/sass/encode.h"
