@@ -1,9 +1,8 @@
 #include "base/progress.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "base/notice.h"
 
 namespace xtrace {
 
@@ -33,9 +32,9 @@ void Progress::draw(const std::string& detail) {
                             : fmt::format("{}: {}", what_, done_);
   if (!detail.empty()) line += ", " + detail;
   if (terminal_)
-    fmt::print(stderr, "\r\033[K{}", line);
+    notice("\r\033[K{}", line);
   else
-    fmt::print(stderr, "{}\n", line);
+    notice("{}\n", line);
   std::fflush(stderr);
 }
 

@@ -97,6 +97,29 @@ class Outputs(unittest.TestCase):
         self.assertIn(f"bundle-incomplete: run.xtr {says}", done.stdout)
         self.assertEqual(done.returncode, 2, done.stdout)
 
+    def test_closed_descriptors(self):
+        """Files get the numbers of descriptors that were closed: messages for people must not end up in them, nor end the work."""
+        whole = self.written(lambda: None)
+        for closed in ([0], [2], [0, 2], [1, 2], [0, 1, 2]):
+            with self.subTest(closed=closed):
+                self.assertEqual(self.written(lambda: [os.close(fd) for fd in closed]), whole)
+        for words in (["reduce", "run.xtr", "--backend=interp"], ["replay", "missing.xtr"], ["repaly"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([XTRACE, *words], cwd=self.folder, stdout=subprocess.PIPE, stderr=full, text=True, timeout=300)
+            self.assertEqual(done.returncode, {"reduce": 0, "replay": 3, "repaly": 64}[words[0]])
+
+    def written(self, start):
+        shutil.rmtree(self.folder / "traces", ignore_errors=True)
+        words = [XTRACE, "replay", "run.xtr", "--backend=interp", "--launch=0-1", "--probes=block,inst", "--compare", "--traces=traces", "--json=report.json"]
+        done = subprocess.run(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, preexec_fn=start)
+        self.assertIn(done.returncode, (0, 3))   # 3: stdout was closed
+        files = {p.name: p.read_bytes() for p in (self.folder / "traces").iterdir()}
+        self.assertEqual(len(files), 14)
+        report = (self.folder / "report.json").read_text()
+        json.loads(report)
+        (self.folder / "report.json").unlink()
+        return files, report
+
     def test_interrupted(self):
         for by in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(by=by):

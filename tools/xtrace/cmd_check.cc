@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/notice.h"
 #include "capture/bundle/bundle_reader.h"
 #include "tools/xtrace/check/drift.h"
 #include "tools/xtrace/check/evaluate.h"
@@ -323,7 +324,7 @@ int run_check(int argc, char** argv) {
     const auto done = work.replay(b);
     if (!done) return report("check", done.error());
     if (!*done) {
-      fmt::print(stderr, "xtrace check: interrupted in {}: nothing was written\n", b.name);
+      notice("xtrace check: interrupted in {}: nothing was written\n", b.name);
       return exit_interrupted;
     }
   }
@@ -333,7 +334,7 @@ int run_check(int argc, char** argv) {
   if (f.json != "-" && f.junit != "-") fmt::print("{}", check::render_table(run, terminal_width()));
   std::fflush(stdout);
   for (const check::RunError& e : run.errors)
-    fmt::print(stderr, "xtrace check: error: {}: {}\n", e.where, e.message);
+    notice("xtrace check: error: {}: {}\n", e.where, e.message);
   if (const Status written = write_results(f, run); !written) return report("check", written.error());
   return run.exit_status();
 }

@@ -18,6 +18,7 @@
 
 #include "base/file.h"
 #include "base/kernel_pattern.h"
+#include "base/notice.h"
 #include "capture/bundle/bundle_writer.h"
 #include "capture/bundle/record_settings.h"
 #include "tools/xtrace/command_line.h"
@@ -175,13 +176,13 @@ class GrowthLine {
     const bool grows = !ec && size > last_ && last_ != 0;
     if (!ec) last_ = size;
     if (!grows) return clear();
-    fmt::print(stderr, "\r\x1b[Kxtrace record: {} stored", human_bytes(size));
+    notice("\r\x1b[Kxtrace record: {} stored", human_bytes(size));
     drawn_ = true;
   }
 
  private:
   void clear() {
-    if (std::exchange(drawn_, false)) fmt::print(stderr, "\r\x1b[K");
+    if (std::exchange(drawn_, false)) notice("\r\x1b[K");
   }
   fs::path pack_;
   bool enabled_, drawn_ = false;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/notice.h"
 #include "instrument/instrument.h"
 #include "replay/session.h"
 #include "tools/xtrace/command_line.h"
@@ -72,8 +73,8 @@ class Reducer {
     const bool first = std::exchange(first_, false);
     if (first && !shown.refused.empty()) return unsupported("launch {} is not replayed under {}: {}", launch_, flags_.probe, shown.refused);
     if (first) doubts = shown.doubts;
-    fmt::print(stderr, "xtrace reduce: {} instructions: {}\n", pcs.size(),
-               !shown.against.empty() ? shown.against : !shown.refused.empty() ? "refused: " + shown.refused : "as it should be");
+    notice("xtrace reduce: {} instructions: {}\n", pcs.size(),
+           !shown.against.empty() ? shown.against : !shown.refused.empty() ? "refused: " + shown.refused : "as it should be");
     return shown.against;
   }
   LaunchResult last;
@@ -163,6 +164,7 @@ int run_reduce(int argc, char** argv) {
   const fs::path folder = f.keep.empty() ? fs::path(f.bundle) / "reduced" : fs::path(f.keep);
   if (const Status s = f.keep.empty() ? bundle_takes_it(f.bundle) : can_be_written(f.keep, true); !s) return report("reduce", s.error());
   if (const Status s = can_be_written(f.json, false); !s) return report("reduce", s.error());
+  if (const std::string missing = what_is_missing(**reader); !missing.empty()) notice("xtrace reduce: warning: {} {}\n", f.bundle, missing);
   const auto scratch = Scratch::make();   // trials leave traces, and code that is not the last
   if (!scratch) return report("reduce", scratch.error());
   options->keep_code = scratch->path() / "code";

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/kernel_pattern.h"
+#include "base/notice.h"
 #include "capture/bundle/bundle_reader.h"
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/incomplete.h"
@@ -223,7 +224,7 @@ int run_replay(int argc, char** argv) {
 
   if (const auto part = worker_of()) work_as(*part, **reader, *ordinals, *options);
   const std::string missing = what_is_missing(**reader);
-  if (!missing.empty()) fmt::print(stderr, "xtrace replay: warning: {} {}\n", f.bundle, missing);
+  if (!missing.empty()) notice("xtrace replay: warning: {} {}\n", f.bundle, missing);
 
   std::vector<std::string> command{"xtrace"};
   command.insert(command.end(), argv, argv + argc);
@@ -234,12 +235,12 @@ int run_replay(int argc, char** argv) {
     results.push_back(r);
     status = worse(status, r.reported ? r.verdict : r.error_exit);
     if (!r.reported)
-      fmt::print(stderr, "xtrace replay: error: launch {}: {}\n", r.ordinal, with_readable_names(r.error));
+      notice("xtrace replay: error: launch {}: {}\n", r.ordinal, with_readable_names(r.error));
     else if (tables)
       fmt::print("{}\n", r.text);
     std::fflush(stdout);
     for (const std::string& text : r.not_written) {
-      fmt::print(stderr, "xtrace replay: error: launch {}: {}\n", r.ordinal, text);
+      notice("xtrace replay: error: launch {}: {}\n", r.ordinal, text);
       status = worse(status, exit_bad_input);
     }
   });
@@ -249,7 +250,7 @@ int run_replay(int argc, char** argv) {
   else if (!f.json.empty())
     if (const Status written = write_file(f.json, one_json(results, missing)); !written) return report("replay", written.error());
   if (outcome->interrupted) {
-    fmt::print(stderr, "xtrace replay: interrupted after {} of {} launches\n", results.size(), ordinals->size());
+    notice("xtrace replay: interrupted after {} of {} launches\n", results.size(), ordinals->size());
     return exit_interrupted;
   }
   return status;

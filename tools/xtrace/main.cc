@@ -1,4 +1,7 @@
 // xtrace: the command line. Finds the command, and gives its exit status back (table in base/status.h).
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -6,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/notice.h"
 #include "base/status.h"
 #include "tools/xtrace/closest.h"
 #include "tools/xtrace/command.h"
@@ -17,16 +21,16 @@
 namespace xtrace::cli {
 namespace {
 
-void print_commands(std::FILE* out) {
-  fmt::print(out, "Commands:\n");
-  for (const Command& c : commands()) fmt::print(out, "  {:<8} {}\n", c.name, c.summary);
+std::string list_of_commands() {
+  std::string out = "Commands:\n";
+  for (const Command& c : commands()) out += fmt::format("  {:<8} {}\n", c.name, c.summary);
+  return out;
 }
 
 int print_overview() {
   fmt::print("xtrace {}: record kernel launches, replay them under probes, trust what did not change\n\n",
              XTRACE_VERSION);
-  print_commands(stdout);
-  fmt::print("\nxtrace help COMMAND shows examples and options.\n");
+  fmt::print("{}\nxtrace help COMMAND shows examples and options.\n", list_of_commands());
   return 0;
 }
 
@@ -34,8 +38,15 @@ int unknown_command(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Command& c : commands()) names.push_back(c.name);
   const int status = usage_error("", fmt::format("unknown command '{}'", name), did_you_mean(name, names));
-  print_commands(stderr);
+  notice("{}", list_of_commands());
   return status;
+}
+
+// The next file that is opened would get the number of a descriptor that was closed by who started this, and be written what is
+// meant for people. What goes to a closed stdout fails, as on a full disk; to a closed stderr, it is lost.
+void take_closed_descriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
 }
 
 int run(int argc, char** argv) {
@@ -64,6 +75,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace xtrace;
   int status = exit_internal;
+  cli::take_closed_descriptors();
   try {
     status = cli::run(argc, argv);
   } catch (const std::system_error& e) {   // of fmt::print, on a full disk, say; of a thread that can not be started

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/notice.h"
 #include "capture/bundle/bundle_reader.h"
 #include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/quantity.h"
@@ -91,20 +92,19 @@ Result<RecordOutcome> read_outcome(const std::string& output) {
 void print_summary(const RecordSettings& settings, const RecordOutcome& o, const ChildEnd& end,
                    const RecordMessages& messages) {
   if (o.complete)
-    fmt::print(stderr, "xtrace record: {}: {} launches seen, {} recorded, {} skipped, {} not asked for\n",
-               shown(settings.output), o.seen, o.recorded, o.skipped, o.seen - o.recorded - o.skipped);
+    notice("xtrace record: {}: {} launches seen, {} recorded, {} skipped, {} not asked for\n",
+           shown(settings.output), o.seen, o.recorded, o.skipped, o.seen - o.recorded - o.skipped);
   else  // nobody counted what came after the end
-    fmt::print(stderr, "xtrace record: {}: incomplete, {} launches recorded, {} skipped\n", shown(settings.output),
-               o.recorded, o.skipped);
-  fmt::print(stderr, "  memory   {} stored as {}\n", human_bytes(o.raw), human_bytes(o.stored));
-  fmt::print(stderr, "  time     {:.1f} s, of which {:.1f} s for recording\n", end.seconds,
-             o.recorder_seconds);
+    notice("xtrace record: {}: incomplete, {} launches recorded, {} skipped\n", shown(settings.output),
+           o.recorded, o.skipped);
+  notice("  memory   {} stored as {}\n", human_bytes(o.raw), human_bytes(o.stored));
+  notice("  time     {:.1f} s, of which {:.1f} s for recording\n", end.seconds, o.recorder_seconds);
   for (const auto& [name, skips] : o.by_class) {
-    fmt::print(stderr, "  skipped  {} {}: {}\n", skips.count, skips.count == 1 ? "launch" : "launches",
-               printable(with_readable_names(skips.first)));
-    if (const std::string_view hint = advice_for(name); !hint.empty()) fmt::print(stderr, "           hint: {}\n", hint);
+    notice("  skipped  {} {}: {}\n", skips.count, skips.count == 1 ? "launch" : "launches",
+           printable(with_readable_names(skips.first)));
+    if (const std::string_view hint = advice_for(name); !hint.empty()) notice("           hint: {}\n", hint);
   }
-  for (const std::string& w : messages.warnings) fmt::print(stderr, "  warning  {}\n", printable(with_readable_names(w)));
+  for (const std::string& w : messages.warnings) notice("  warning  {}\n", printable(with_readable_names(w)));
 }
 
 Status as_asked(const Result<RecordOutcome>& outcome, const RecordMessages& messages, const ChildEnd& end) {

@@ -1,6 +1,6 @@
 #include "tools/xtrace/render_error.h"
 
-#include <cstdio>
+#include "base/notice.h"
 
 namespace xtrace::cli {
 namespace {
@@ -23,7 +23,7 @@ std::string render_error(std::string_view command, const Error& error) {
 
 int report(std::string_view command, const Error& error) {
   std::fflush(stdout);
-  fmt::print(stderr, "{}", render_error(command, error));
+  notice("{}", render_error(command, error));
   return exit_code(error.kind);
 }
 
@@ -34,8 +34,8 @@ int wrong_value(std::string_view command, const Error& error) {
 
 int usage_error(std::string_view command, std::string_view message, std::string_view hint) {
   std::fflush(stdout);
-  fmt::print(stderr, "{}\n", line(command, message));
-  if (!hint.empty()) fmt::print(stderr, "  hint: {}\n", hint);
+  notice("{}\n", line(command, message));
+  if (!hint.empty()) notice("  hint: {}\n", hint);
   return exit_usage;
 }
 

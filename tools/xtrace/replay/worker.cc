@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
+
+#include "base/notice.h"
 #include "replay/session.h"
 #include "tools/xtrace/replay/launch_replay.h"
 #include "tools/xtrace/replay/make_backend.h"
@@ -43,7 +45,7 @@ json message_of(uint64_t ordinal, const Error& error) {
   std::string why;
   auto backend = make_backend(options, why);
   if (backend && first == 0 && !why.empty() && !options.announced_by.empty())
-    fmt::print(stderr, "xtrace {}: backend interp, the CPU interpreter: {}\n", options.announced_by, why);
+    notice("xtrace {}: backend interp, the CPU interpreter: {}\n", options.announced_by, why);
   if (!backend) {
     json message = message_of(ordinals[first], backend.error());
     message["fatal"] = true;   // the next launch would meet the same
