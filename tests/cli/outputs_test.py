@@ -97,6 +97,20 @@ class Outputs(unittest.TestCase):
         self.assertIn(f"bundle-incomplete: run.xtr {says}", done.stdout)
         self.assertEqual(done.returncode, 2, done.stdout)
 
+    def test_a_launch_that_damage_took_away(self):
+        """What the recording lacks stands beside the launch that is not in it."""
+        pack = self.folder / "run.xtr/pack"
+        os.truncate(pack, pack.stat().st_size // 2)
+        says = "is incomplete: it holds 5 of 13 launches (pack: expected 207103 bytes, found 103551)"
+        for done in (self.run_xtrace("info", "run.xtr", "5"), self.replay("--launch=5")):
+            self.assertEqual(done.returncode, 3)
+            self.assertIn(f"error: no launch 5 in run.xtr: it {says}\n", done.stderr)
+        done = self.run_xtrace("reduce", "run.xtr", "--launch=5", "--backend=interp")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(f"xtrace reduce: warning: run.xtr {says}\n", done.stderr)
+        os.truncate(pack, 0)
+        self.assertIn("no launch of run.xtr was recorded: it is incomplete: it holds 0 of 13 launches (pack: ", self.replay().stderr)
+
     def test_closed_descriptors(self):
         """Files get the numbers of descriptors that were closed: messages for people must not end up in them, nor end the work."""
         whole = self.written(lambda: None)

@@ -4,6 +4,7 @@
 
 #include "capture/bundle/bundle_reader.h"
 #include "tools/xtrace/command_line.h"
+#include "tools/xtrace/incomplete.h"
 #include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/launch_summary.h"
 #include "tools/xtrace/quantity.h"
@@ -58,8 +59,7 @@ std::optional<uint64_t> launch_number(const std::string& text) {
 Result<const LaunchRecord*> find_launch(const BundleReader& reader, uint64_t ordinal) {
   for (const LaunchRecord& l : reader.launches())
     if (l.ordinal == ordinal) return &l;
-  return with_hint(bad_input("no launch {} in {}: it holds {} launches", ordinal, reader.directory().string(),
-                             reader.launches().size()),
+  return with_hint(bad_input("no launch {} in {}: it {}", ordinal, reader.directory().string(), what_it_holds(reader)),
                    fmt::format("see the first column of: xtrace ls {}", reader.directory().string()));
 }
 

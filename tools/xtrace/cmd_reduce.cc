@@ -8,6 +8,7 @@
 #include "instrument/instrument.h"
 #include "replay/session.h"
 #include "tools/xtrace/command_line.h"
+#include "tools/xtrace/incomplete.h"
 #include "tools/xtrace/output_path.h"
 #include "tools/xtrace/render_error.h"
 #include "tools/xtrace/replay/reduce_report.h"
@@ -161,10 +162,10 @@ int run_reduce(int argc, char** argv) {
   if (!options) return wrong_value("reduce", options.error());
   const auto reader = bundle::BundleReader::open(f.bundle);
   if (!reader) return report("reduce", reader.error());
+  if (const std::string missing = what_is_missing(**reader); !missing.empty()) notice("xtrace reduce: warning: {} {}\n", f.bundle, missing);
   const fs::path folder = f.keep.empty() ? fs::path(f.bundle) / "reduced" : fs::path(f.keep);
   if (const Status s = f.keep.empty() ? bundle_takes_it(f.bundle) : can_be_written(f.keep, true); !s) return report("reduce", s.error());
   if (const Status s = can_be_written(f.json, false); !s) return report("reduce", s.error());
-  if (const std::string missing = what_is_missing(**reader); !missing.empty()) notice("xtrace reduce: warning: {} {}\n", f.bundle, missing);
   const auto scratch = Scratch::make();   // trials leave traces, and code that is not the last
   if (!scratch) return report("reduce", scratch.error());
   options->keep_code = scratch->path() / "code";

@@ -123,11 +123,11 @@ Result<std::vector<uint64_t>> select(const bundle::BundleReader& reader, const S
   const auto refuse = [&](tl::unexpected<Error> e) { return with_hint(std::move(e), "list the launches with: xtrace ls " + bundle); };
   for (uint64_t w : wanted)
     if (std::none_of(reader.launches().begin(), reader.launches().end(), [&](const auto& l) { return l.ordinal == w; }))
-      return refuse(bad_input("no launch {} in {}: it holds {} launches", w, bundle, reader.launches().size()));
+      return refuse(bad_input("no launch {} in {}: it {}", w, bundle, what_it_holds(reader)));
   if (ordinals.empty())
     return refuse(selection.kernel ? bad_input("no kernel of {} has a name that matches '{}'",
                                                wanted.empty() ? bundle : fmt::format("launch {} of {}", f.launches, bundle), f.kernel)
-                                   : bad_input("no launch of {} was recorded", bundle));
+                                   : bad_input("no launch of {} was recorded: it {}", bundle, what_it_holds(reader)));
   return ordinals;
 }
 

@@ -15,4 +15,9 @@ std::string what_is_missing(const bundle::BundleReader& reader) {
                                    : fmt::format("is incomplete: it holds {} launches, there may have been more ({})", held, why);
 }
 
+std::string what_it_holds(const bundle::BundleReader& reader) {
+  const std::string missing = what_is_missing(reader);
+  return missing.empty() ? fmt::format("holds {} launches", reader.launches().size()) : missing;
+}
+
 }  // namespace xtrace::cli

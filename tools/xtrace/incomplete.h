@@ -9,5 +9,7 @@ namespace xtrace::cli {
 
 // Empty: the bundle is complete.
 std::string what_is_missing(const bundle::BundleReader& reader);
+// "holds 13 launches", or what it lacks: why a launch may not be there.
+std::string what_it_holds(const bundle::BundleReader& reader);
 
 }  // namespace xtrace::cli
