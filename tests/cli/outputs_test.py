@@ -134,6 +134,19 @@ class Outputs(unittest.TestCase):
         (self.folder / "report.json").unlink()
         return files, report
 
+    def test_verdict_of_several_launches(self):
+        done = self.replay("--launch=0-1", "--compare")
+        self.assertEqual(done.stdout.splitlines()[-1], "verdict of 2 launches: trusted (2 trusted, 0 not trusted, 0 inconclusive, 0 errors)")
+        self.assertNotIn("verdict of", self.replay("--launch=0", "--compare").stdout)
+        pack = self.folder / "run.xtr/pack"
+        with open(pack, "r+b") as file:   # in what only launch 5 has
+            file.seek(pack.stat().st_size // 2)
+            file.write(b"\xff")
+        done = self.replay("--launch=4-5", "--compare")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("error: launch 5: damaged chunk at offset 0x18fd2 of run.xtr/pack", done.stderr)
+        self.assertEqual(done.stdout.splitlines()[-1], "verdict of 2 launches: inconclusive (1 trusted, 0 not trusted, 0 inconclusive, 1 errors)")
+
     def test_interrupted(self):
         for by in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(by=by):

@@ -6,6 +6,7 @@
 #include "base/kernel_pattern.h"
 #include "base/notice.h"
 #include "capture/bundle/bundle_reader.h"
+#include "diff/verdict.h"
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/incomplete.h"
 #include "tools/xtrace/kernel_name.h"
@@ -131,6 +132,18 @@ Result<std::vector<uint64_t>> select(const bundle::BundleReader& reader, const S
   return ordinals;
 }
 
+// Where there are several, as xtrace check says it of its rows. A launch without a report is an error: nothing is known of it.
+std::string verdict_of_all(const std::vector<LaunchResult>& results) {
+  size_t trusted = 0, not_trusted = 0, inconclusive = 0, errors = 0;
+  for (const LaunchResult& r : results)
+    ++(!r.reported ? errors : r.verdict == exit_trusted ? trusted : r.verdict == exit_not_trusted ? not_trusted : inconclusive);
+  const auto verdict = not_trusted != 0             ? diff::Verdict::not_trusted
+                       : inconclusive + errors != 0 ? diff::Verdict::inconclusive
+                                                    : diff::Verdict::trusted;
+  return fmt::format("verdict of {} launches: {} ({} trusted, {} not trusted, {} inconclusive, {} errors)", results.size(),
+                     diff::name_of(verdict), trusted, not_trusted, inconclusive, errors);
+}
+
 // Worst first: internal, bad input, not trusted, inconclusive, trusted.
 int worse(int a, int b) {
   constexpr int order[] = {exit_trusted, exit_inconclusive, exit_not_trusted, exit_bad_input, exit_internal};
@@ -253,6 +266,7 @@ int run_replay(int argc, char** argv) {
     notice("xtrace replay: interrupted after {} of {} launches\n", results.size(), ordinals->size());
     return exit_interrupted;
   }
+  if (tables && results.size() > 1) fmt::print("{}\n", verdict_of_all(results));
   return status;
 }
 
