@@ -147,6 +147,13 @@ class Outputs(unittest.TestCase):
         self.assertIn("error: launch 5: damaged chunk at offset 0x18fd2 of run.xtr/pack", done.stderr)
         self.assertEqual(done.stdout.splitlines()[-1], "verdict of 2 launches: inconclusive (1 trusted, 0 not trusted, 0 inconclusive, 1 errors)")
 
+    def test_why_no_times_are_shown(self):
+        self.replay("--launch=6", "--probes=all", "--compare", "--traces=traces")
+        table = (self.folder / "traces/launch6-spmv_csr.txt").read_text()
+        self.assertIn("(pair is inconclusive: its times are not shown)", table)   # on the interpreter
+        self.replay("--launch=6", "--probes=inst", "--compare", "--traces=traces")
+        self.assertIn("(no pair probe in this replay)", (self.folder / "traces/launch6-spmv_csr.txt").read_text())
+
     def test_interrupted(self):
         for by in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(by=by):

@@ -40,6 +40,10 @@ Status LaunchReplay::emit_trace_of(const EmitContext& e, TraceRun& run, ConfigRe
   const trace::GradedTimes* times = nullptr;
   const std::map<uint32_t, std::string>* refused = nullptr;
   std::set<uint32_t> unconverged;
+  std::string no_pair = "no pair probe in this replay";
+  for (const ConfigReport& c : report_.configs)
+    if (c.probe == "pair")
+      no_pair = !c.refused.empty() ? "pair was refused" : fmt::format("pair is {}: its times are not shown", diff::name_of(c.judgement.overall));
   for (const Pairs& p : pairs_)
     if (report_.configs[p.config].judgement.overall == diff::Verdict::trusted) {
       times = &p.rotation.times;
@@ -56,7 +60,7 @@ Status LaunchReplay::emit_trace_of(const EmitContext& e, TraceRun& run, ConfigRe
   table.sass = [&](uint32_t pc) { return splicer_->text(OrigPc{pc}); };
   table.source = [&](uint32_t pc) { return source_at(e.sources, pc); };
   table.refusal = [&](uint32_t pc) {
-    if (refused == nullptr) return std::string("no pair probe in this replay");
+    if (refused == nullptr) return no_pair;
     const auto why = refused->find(pc);
     return why == refused->end() ? std::string() : why->second;
   };
