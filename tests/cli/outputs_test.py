@@ -154,6 +154,11 @@ class Outputs(unittest.TestCase):
         self.replay("--launch=6", "--probes=inst", "--compare", "--traces=traces")
         self.assertIn("(no pair probe in this replay)", (self.folder / "traces/launch6-spmv_csr.txt").read_text())
 
+    def test_warnings_are_said_once(self):
+        report = json.loads(self.replay("--launch=3", "--compare", "--search", "--json=-").stdout)["launches"][0]
+        self.assertEqual(len(report["warnings"]), len(set(report["warnings"])))
+        self.assertEqual(len([w for w in report["warnings"] if w.startswith("inst: the clocks of ")]), 1)
+
     def test_interrupted(self):
         for by in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(by=by):

@@ -310,17 +310,14 @@ void LaunchReplay::warn_of_clocks(const instrument::Splicer& splicer, const Trac
     }
   }
   if (implied != 0)
-    report_.warnings.push_back(fmt::format("{}: the clocks of {} of {} executed instructions are implied by the stall counts between "
-                                           "the clocks that were read (--sample=clocks:all reads every one)",
-                                           probe, implied, instructions));
+    warn(fmt::format("{}: the clocks of {} of {} executed instructions are implied by the stall counts between the clocks that were read "
+                     "(--sample=clocks:all reads every one)", probe, implied, instructions));
   if (without != 0)
-    report_.warnings.push_back(fmt::format("{}: {} of {} executed instructions have no clock of their own: no register is "
-                                           "free in front of them",
-                                           probe, without, instructions));
+    warn(fmt::format("{}: {} of {} executed instructions have no clock of their own: no register is free in front of them", probe, without,
+                     instructions));
   if (run.doubtful_clocks != 0)
-    report_.warnings.push_back(fmt::format("{} records of the {} probe hold a pause of 65,536 cycles or more: their clocks "
-                                           "may be early by multiples of that",
-                                           run.doubtful_clocks, probe));
+    warn(fmt::format("{} records of the {} probe hold a pause of 65,536 cycles or more: their clocks may be early by multiples of that",
+                     run.doubtful_clocks, probe));
 }
 
 Status LaunchReplay::pair_config(LaunchContext& c, Sample sample) {
