@@ -261,6 +261,11 @@ class Outputs(unittest.TestCase):
         words = set(re.findall(r"[a-z0-9_]+", (ROOT / "docs/report-schema.md").read_text()))
         self.assertEqual(sorted(set(outcome) - words), [])
 
+    def test_samples_that_would_leave_out_what_is_looked_for(self):
+        done = self.run_xtrace("reduce", "run.xtr", "--backend=interp", "--sample=site:1/2")
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("error: --sample site:1/2: reduce looks for the instructions itself\n  hint: ", done.stderr)
+
     def test_a_refused_probe_is_not_taken_for_no_divergence(self):
         bundle = ROOT / "fixtures/bundles/hard_cases-small.xtr"
         done = self.run_xtrace("reduce", str(bundle), "--backend=interp", "--keep=repro", "--json=out.json", "--launch=8", "--probe=mem")

@@ -101,6 +101,8 @@ Result<ReplayOptions> options_of(const Flags& f) {
   if (o.probes.size() != 1 || !limited(o.probes[0]))
     return with_hint(bad_input("'{}' can not be reduced", f.probe), "--probe inst, pair or mem: they can be limited to instructions");
   XT_TRY(const Sample sample, parse_sample(f.sample));
+  if (sample.sites_one_in > 1)
+    return with_hint(bad_input("--sample {}: reduce looks for the instructions itself", sample.text()), "it takes samples of warps, as cta:1/N");
   o.samples = {sample};
   XT_TRY(o.backend, parse_backend(f.backend));
   o.compare = o.quiet = true;
@@ -150,7 +152,7 @@ int run_reduce(int argc, char** argv) {
   line.positional("BUNDLE", f.bundle, "directory written by xtrace record");
   line.option("--launch", f.launch, {0, std::numeric_limits<uint32_t>::max()}, "ordinal of the launch (default: 0)");
   line.option("--probe", f.probe, "inst, pair or mem (default: inst)");
-  line.option("--sample", f.sample, "all, or cta:1/N for one CTA in N (default: all)");
+  line.option("--sample", f.sample, "all, cta:1/N, or another sample of warps that xtrace replay takes (default: all)");
   line.option("--keep", f.keep, "folder for the reproducer: spliced code, report, command line (default: BUNDLE/reduced)");
   line.option("--json", f.json, "write the outcome to this file; - for stdout instead of the text");
   line.option("--seed", f.seed, any_seed, "of the sampling (default: 1)");
