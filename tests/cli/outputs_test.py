@@ -244,11 +244,13 @@ class Outputs(unittest.TestCase):
 
     def test_names_that_were_meant(self):
         for words, meant in ((["repaly"], "replay"), (["explain", "output-diverge"], "output-diverged"),
-                             (["replay", "run.xtr", "--probes=brnch"], "branch")):
+                             (["replay", "run.xtr", "--probes=brnch"], "branch"), (["replay", "run.xtr", "--probe=inst"], "--probes"),
+                             (["check", "run.xtr", "--polcy", "p.toml"], "--policy")):
             done = self.run_xtrace(*words)
             self.assertEqual(done.returncode, 64)
             self.assertIn(f"  hint: did you mean {meant}? ", done.stderr)
-        self.assertNotIn("did you mean", self.run_xtrace("replay", "run.xtr", "--probes=everything").stderr)
+        for words in (["--probes=everything"], ["--everything"], ["b.xtr"]):
+            self.assertNotIn("did you mean", self.run_xtrace("replay", "run.xtr", *words).stderr)
 
     def test_nothing_to_reduce(self):
         done = self.run_xtrace("reduce", "run.xtr", "--launch=3", "--backend=interp")

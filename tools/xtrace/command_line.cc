@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "tools/xtrace/closest.h"
 #include "tools/xtrace/command.h"
 #include "tools/xtrace/render_error.h"
 
@@ -118,6 +119,14 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
     if (at == std::string::npos) return usage_error(name_, lower_case(what), fmt::format("see: xtrace help {}", name_));
     return usage_error(name_, fmt::format("{} was given {} times", what.substr(0, at), what.substr(what.rfind(' ') + 1)),
                        fmt::format("give it once; see: xtrace help {}", name_));
+  } catch (const CLI::ExtrasError& e) {
+    std::vector<std::string> options;
+    for (const CLI::Option* option : app_->get_options())
+      for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+    std::string word;
+    for (const std::string& extra : app_->remaining())
+      if (word.empty() && extra.starts_with("--")) word = extra.substr(0, extra.find('='));
+    return usage_error(name_, lower_case(e.what()), fmt::format("{}see: xtrace help {}", did_you_mean(word, std::vector<std::string_view>(options.begin(), options.end())), name_));
   } catch (const CLI::ParseError& e) {
     return usage_error(name_, lower_case(e.what()), fmt::format("see: xtrace help {}", name_));
   }
