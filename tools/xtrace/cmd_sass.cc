@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "instrument/sass/inst.h"
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/render_error.h"
 
@@ -41,6 +42,7 @@ std::string misuse(const Action& a, const SassOptions& o) {
   const bool takes_file = a.name != "explain" && a.name != "asm";
   if (!takes_file && !o.kernel.empty()) return fmt::format("--kernel has no meaning for {}", a.name);
   if (a.name != "asm" && o.pc != 0) return fmt::format("--pc has no meaning for {}", a.name);
+  if (o.pc % sass::inst_bytes != 0) return fmt::format("--pc {:#x}: instructions start at multiples of {}", o.pc, sass::inst_bytes);
   return {};
 }
 
