@@ -13,6 +13,7 @@
 #include "instrument/sass/effects.h"
 #include "instrument/sass/form.h"
 #include "instrument/sass/print.h"
+#include "tools/oracle/arguments.h"
 
 namespace xtrace {
 namespace {
@@ -87,18 +88,9 @@ int run(const std::string& path, unsigned sm) {
 
 int main(int argc, char** argv) {
   unsigned sm = 90;
-  std::string path;
-  for (int i = 1; i < argc; ++i) {
-    const std::string arg = argv[i];
-    if (arg == "--sm" && i + 1 < argc) {
-      sm = static_cast<unsigned>(std::stoul(argv[++i]));
-    } else {
-      path = arg;
-    }
-  }
-  if (path.empty()) {
-    std::fputs("usage: sass_bench [--sm N] FILE\n", stderr);
-    return 64;
-  }
-  return xtrace::run(path, sm);
+  xtrace::Arguments arguments(argc, argv, "sass_bench [--sm N] FILE");
+  arguments.option("--sm", sm);
+  const std::vector<std::string> files = arguments.files();
+  if (files.size() != 1) arguments.refuse();
+  return xtrace::run(files.front(), sm);
 }

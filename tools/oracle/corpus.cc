@@ -23,6 +23,7 @@
 #include "instrument/sass/effects.h"
 #include "instrument/sass/form.h"
 #include "instrument/sass/print.h"
+#include "tools/oracle/arguments.h"
 
 namespace xtrace {
 namespace {
@@ -234,23 +235,18 @@ class Walker {
 int run(int argc, char** argv) {
   size_t per_signature = 3;
   unsigned only = 0;
-  std::filesystem::path folder;
-  std::vector<std::string> files;
-  for (int i = 1; i < argc; ++i) {
-    const std::string a = argv[i];
-    if (a == "--per-signature" && i + 1 < argc) {
-      per_signature = std::stoul(argv[++i]);
-    } else if (a == "--sm" && i + 1 < argc) {
-      only = static_cast<unsigned>(std::stoul(argv[++i]));
-    } else if (a == "--out" && i + 1 < argc) {
-      folder = argv[++i];
-    } else {
-      files.push_back(a);
-    }
-  }
-  if (folder.empty() || files.empty()) {
-    std::fputs("usage: sass_corpus [--per-signature N] [--sm N] --out FOLDER FILE...\n", stderr);
-    return 64;
+  std::string folder;
+  Arguments arguments(argc, argv, "sass_corpus [--per-signature N] [--sm N] --out FOLDER FILE...");
+  arguments.option("--per-signature", per_signature);
+  arguments.option("--sm", only);
+  arguments.option("--out", folder);
+  if (folder.empty()) arguments.refuse();
+  const std::vector<std::string> files = arguments.files();
+  std::error_code ec;
+  std::filesystem::create_directories(folder, ec);
+  if (ec) {
+    fmt::print(stderr, "sass_corpus: can not create {}: {}\n", folder, ec.message());
+    return exit_bad_input;
   }
   Walker walker(per_signature);
   bool failed = false;

@@ -19,6 +19,7 @@
 #include "instrument/cubin/fatbin.h"
 #include "instrument/cubin/kernel_info.h"
 #include "instrument/sass/print.h"
+#include "tools/oracle/arguments.h"
 
 namespace xtrace {
 namespace {
@@ -111,11 +112,13 @@ void analyse(const cubin::Image& image, const std::string& kernel, Tally& t) {
 int run(size_t wanted, unsigned seed, unsigned only, const std::vector<std::string>& files) {
   std::mt19937 random(seed);
   std::map<unsigned, Tally> tallies;
+  bool unread = false;
   for (const std::string& file : files) {
     const auto bytes = read_file(file);
     auto entries = bytes ? cubin::fatbin_entries(*bytes) : tl::make_unexpected(bytes.error());
     if (!entries) {
-      fmt::print(stderr, "{}: {}\n", file, entries.error().to_string());
+      fmt::print(stderr, "sass_live: {}: {}\n", file, entries.error().to_string());
+      unread = true;
       continue;
     }
     std::shuffle(entries->begin(), entries->end(), random);
@@ -142,7 +145,8 @@ int run(size_t wanted, unsigned seed, unsigned only, const std::vector<std::stri
     for (const auto& [mnemonic, n] : t.readers)
       fmt::print("  {} x{}: {}\n", mnemonic, n, t.example.at(mnemonic));
   }
-  return 0;
+  if (tallies.empty()) fmt::print(stderr, "sass_live: no kernel was looked at\n");
+  return unread || tallies.empty() ? exit_bad_input : 0;
 }
 
 }  // namespace
@@ -151,22 +155,9 @@ int run(size_t wanted, unsigned seed, unsigned only, const std::vector<std::stri
 int main(int argc, char** argv) {
   size_t kernels = 1000;
   unsigned seed = 1, only = 0;
-  std::vector<std::string> files;
-  for (int i = 1; i < argc; ++i) {
-    const std::string a = argv[i];
-    if (a == "--kernels" && i + 1 < argc) {
-      kernels = std::stoul(argv[++i]);
-    } else if (a == "--seed" && i + 1 < argc) {
-      seed = static_cast<unsigned>(std::stoul(argv[++i]));
-    } else if (a == "--sm" && i + 1 < argc) {
-      only = static_cast<unsigned>(std::stoul(argv[++i]));
-    } else {
-      files.push_back(a);
-    }
-  }
-  if (files.empty()) {
-    std::fputs("usage: sass_live [--kernels N] [--seed S] [--sm N] FILE...\n", stderr);
-    return 64;
-  }
-  return xtrace::run(kernels, seed, only, files);
+  xtrace::Arguments arguments(argc, argv, "sass_live [--kernels N] [--seed S] [--sm N] FILE...");
+  arguments.option("--kernels", kernels);
+  arguments.option("--seed", seed);
+  arguments.option("--sm", only);
+  return xtrace::run(kernels, seed, only, arguments.files());
 }

@@ -22,6 +22,7 @@
 #include "instrument/instrument.h"
 #include "instrument/sass/arch.h"
 #include "instrument/sass/inst.h"
+#include "tools/oracle/arguments.h"
 
 namespace xtrace {
 namespace {
@@ -159,7 +160,8 @@ class Run {
       const auto bytes = read_file(files_[f]);
       const auto entries = bytes ? cubin::fatbin_entries(*bytes) : tl::make_unexpected(bytes.error());
       if (!entries) {
-        fmt::print(stderr, "{}: {}\n", files_[f], entries.error().to_string());
+        fmt::print(stderr, "sass_splice_corpus: {}: {}\n", files_[f], entries.error().to_string());
+        unread_ = true;
         continue;
       }
       for (const cubin::FatbinEntry& e : *entries) {
@@ -287,6 +289,8 @@ class Run {
         fmt::print("  extract refused x{}: {} ({})\n", n, reason, t.example.at(reason));
       faults += t.faults;
     }
+    if (tallies_.empty()) fmt::print(stderr, "sass_splice_corpus: no kernel was tried\n");
+    if (faults == 0 && (unread_ || tallies_.empty())) return exit_bad_input;
     return faults == 0 ? 0 : 1;
   }
 
@@ -300,6 +304,7 @@ class Run {
   std::string plan_;
   std::filesystem::path save_;
   std::vector<std::string> files_;
+  bool unread_ = false;   // one of them could not be
   std::map<unsigned, std::vector<Candidate>> candidates_;
   std::map<unsigned, Tally> tallies_;
 };
@@ -311,28 +316,13 @@ int main(int argc, char** argv) {
   size_t kernels = 2000;
   unsigned seed = 1, only = 0;
   std::string plan, save;
-  std::vector<std::string> files;
-  for (int i = 1; i < argc; ++i) {
-    const std::string a = argv[i];
-    const bool more = i + 1 < argc;
-    if (a == "--kernels" && more) {
-      kernels = std::stoul(argv[++i]);
-    } else if (a == "--seed" && more) {
-      seed = static_cast<unsigned>(std::stoul(argv[++i]));
-    } else if (a == "--sm" && more) {
-      only = static_cast<unsigned>(std::stoul(argv[++i]));
-    } else if (a == "--plan" && more) {
-      plan = argv[++i];
-    } else if (a == "--save" && more) {
-      save = argv[++i];
-    } else {
-      files.push_back(a);
-    }
-  }
-  if (files.empty()) {
-    std::fputs("usage: sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--plan NAME] [--save FOLDER] FILE...\n",
-               stderr);
-    return 64;
-  }
-  return xtrace::Run(kernels, seed, only, plan, save, files).all();
+  xtrace::Arguments arguments(argc, argv, "sass_splice_corpus [--kernels N] [--seed S] [--sm N] [--plan NAME] [--save FOLDER] FILE...");
+  arguments.option("--kernels", kernels);
+  arguments.option("--seed", seed);
+  arguments.option("--sm", only);
+  arguments.option("--plan", plan);
+  arguments.option("--save", save);
+  if (!plan.empty() && std::none_of(std::begin(xtrace::plan_rows), std::end(xtrace::plan_rows), [&](const auto& row) { return row.name == plan; }))
+    arguments.refuse();
+  return xtrace::Run(kernels, seed, only, plan, save, arguments.files()).all();
 }

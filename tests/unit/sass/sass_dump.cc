@@ -1,6 +1,7 @@
-// sass_dump SM: reads "low high [pc]" lines (hexadecimal) and prints our text, a tab, and the effects.
+// sass_dump [SM]: reads "low high [pc]" lines (hexadecimal) and prints our text, a tab, and the effects.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -30,7 +31,13 @@ std::string sides(const xtrace::sass::RegEffects& e) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto arch = xtrace::sass::find_arch(argc > 1 ? static_cast<unsigned>(std::stoul(argv[1])) : 90);
+  const std::string word = argc > 1 ? argv[1] : "90";
+  unsigned sm = 0;
+  if (std::from_chars(word.data(), word.data() + word.size(), sm).ptr != word.data() + word.size()) {
+    std::cerr << "usage: sass_dump [SM] < WORDS\n";
+    return 64;
+  }
+  const auto arch = xtrace::sass::find_arch(sm);
   if (!arch) {
     std::cerr << "sass_dump: " << arch.error().to_string() << "\n";
     return 64;
