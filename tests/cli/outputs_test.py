@@ -245,7 +245,7 @@ class Outputs(unittest.TestCase):
     def test_names_that_were_meant(self):
         for words, meant in ((["repaly"], "replay"), (["explain", "output-diverge"], "output-diverged"),
                              (["replay", "run.xtr", "--probes=brnch"], "branch"), (["replay", "run.xtr", "--probe=inst"], "--probes"),
-                             (["check", "run.xtr", "--polcy", "p.toml"], "--policy")):
+                             (["check", "run.xtr", "--polcy", "p.toml"], "--policy"), (["record", "--kernl", "x", "--", "app"], "--kernel")):
             done = self.run_xtrace(*words)
             self.assertEqual(done.returncode, 64)
             self.assertIn(f"  hint: did you mean {meant}? ", done.stderr)

@@ -296,7 +296,7 @@ int run_record(int argc, char** argv) {
   const char* usage = "see: xtrace help record";
   if (command.empty()) return usage_error("record", "no program given", usage);
   if (command[0].starts_with("-"))
-    return usage_error("record", fmt::format("unknown option '{}'", command[0]), usage);
+    return usage_error("record", fmt::format("unknown option '{}'", command[0]), line.help_for(command[0]));
   if (settings.output.empty()) return usage_error("record", "no bundle named: -o run.xtr", usage);
   if (follow)
     return usage_error("record",

@@ -101,6 +101,13 @@ void CommandLine::repeated(const std::string& names, std::vector<std::string>& v
 }
 void CommandLine::stop_at_first_word() { app_->prefix_command(); }
 bool CommandLine::given(const std::string& name) const { return app_->count(name) != 0; }
+std::string CommandLine::help_for(const std::string& word) const {
+  std::vector<std::string> options;
+  for (const CLI::Option* option : app_->get_options())
+    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+  return fmt::format("{}see: xtrace help {}", did_you_mean(word.substr(0, word.find('=')), std::vector<std::string_view>(options.begin(), options.end())),
+                     name_);
+}
 std::vector<std::string> CommandLine::rest() const { return app_->remaining(); }
 
 std::optional<int> CommandLine::parse(int argc, char** argv) {
@@ -120,13 +127,9 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
     return usage_error(name_, fmt::format("{} was given {} times", what.substr(0, at), what.substr(what.rfind(' ') + 1)),
                        fmt::format("give it once; see: xtrace help {}", name_));
   } catch (const CLI::ExtrasError& e) {
-    std::vector<std::string> options;
-    for (const CLI::Option* option : app_->get_options())
-      for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
-    std::string word;
-    for (const std::string& extra : app_->remaining())
-      if (word.empty() && extra.starts_with("--")) word = extra.substr(0, extra.find('='));
-    return usage_error(name_, lower_case(e.what()), fmt::format("{}see: xtrace help {}", did_you_mean(word, std::vector<std::string_view>(options.begin(), options.end())), name_));
+    const std::vector<std::string> extras = app_->remaining();
+    const auto option = std::find_if(extras.begin(), extras.end(), [](const std::string& word) { return word.starts_with("--"); });
+    return usage_error(name_, lower_case(e.what()), option == extras.end() ? fmt::format("see: xtrace help {}", name_) : help_for(*option));
   } catch (const CLI::ParseError& e) {
     return usage_error(name_, lower_case(e.what()), fmt::format("see: xtrace help {}", name_));
   }

@@ -52,6 +52,8 @@ class CommandLine {
   // Was this option on the command line?
   bool given(const std::string& name) const;
   std::vector<std::string> rest() const;
+  // The hint below a word that is no option of this command: which one may have been meant.
+  std::string help_for(const std::string& word) const;
 
   // An exit status when the command ends here: help was asked for (0), or the line is wrong (64).
   std::optional<int> parse(int argc, char** argv);
