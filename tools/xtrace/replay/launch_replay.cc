@@ -245,37 +245,43 @@ Status LaunchReplay::trace_configs(LaunchContext& all) {
         pace.parts += parts;
         pace.took += std::chrono::steady_clock::now() - start;
       }
-      ConfigReport config;
-      config.probe = std::string(instrument::probe_info(probe).name);
-      config.sample = sample.text();
-      config.budget = options_.budget;
-      config.semantics = (*run)->semantics;
-      config.space = (*run)->space;
-      config.records = (*run)->records;
-      config.semantics->nothing_recorded = config.records == 0 && !sample.select.sms.empty();
-      config.losses = losses_of((*run)->losses);
-      config.events = config.records;
-      if (const auto* trace = dynamic_cast<const TraceRun*>(run->get()); trace != nullptr && probe == ProbeKind::inst)
-        config.events = sample.sites_one_in == 1 ? trace->aggregate->warp_instructions() : executions_of_sites(splicer, *trace->aggregate);
-      if (const auto* trace = dynamic_cast<const TraceRun*>(run->get())) warn_of_clocks(splicer, *trace, *counts, config.probe);
-      if (config.space->whole_sectors && !sample.whole_sectors)
-        warn(fmt::format("{} {}: records fill sectors of 32 bytes, as they and the launch's memory do not fit into the L2 "
-                         "(--sample=sectors:part writes them shorter)", config.probe, config.sample));
-      if (const auto* mem = dynamic_cast<const MemRun*>(run->get())) config.not_covered = mem->not_covered;
-      for (const std::string& note : (*run)->spliced.report.notes) warn(note);
-      if (!options_.keep_code.empty())
-        XT_TRY_STATUS(keep_code(options_.keep_code, stem_of(launch_.record), config, (*run)->spliced.cubin));
-      report_.configs.push_back(std::move(config));
-      Run& added = runs_.emplace_back(Run{report_.configs.size() - 1, std::move(*run), sample, {}});
-      for (const LoadedPart& part : added.probe->loaded()) {
-        const Counts of_part = part.blocks == nullptr ? *counts : counts_of(*counts, *part.blocks, part.spliced->map.layout);
-        XT_TRY(added.work.emplace_back(), work_of(c, *part.spliced, of_part, wave()));
-      }
+      XT_TRY_STATUS(add_run(c, probe, sample, *counts, std::move(*run)));
     }
   }
   for (const auto& [rotation, pace] : paces)
     warn(fmt::format("{}: {} parts in {:.2f} s ({:.0f} parts/s)", rotation, pace.parts, pace.took.count(),
                      static_cast<double>(pace.parts) / std::max(pace.took.count(), 1e-9)));
+  return {};
+}
+
+// A probe that ran, with what it showed, as a configuration of the report.
+Status LaunchReplay::add_run(LaunchContext& c, ProbeKind probe, const Sample& sample, const Counts& counts, std::unique_ptr<ProbeRun> run) {
+  ConfigReport config;
+  config.probe = std::string(instrument::probe_info(probe).name);
+  config.sample = sample.text();
+  config.budget = options_.budget;
+  config.semantics = run->semantics;
+  config.space = run->space;
+  config.records = run->records;
+  config.semantics->nothing_recorded = config.records == 0 && !sample.select.sms.empty();
+  config.losses = losses_of(run->losses);
+  config.events = config.records;
+  if (const auto* trace = dynamic_cast<const TraceRun*>(run.get()); trace != nullptr && probe == ProbeKind::inst)
+    config.events = sample.sites_one_in == 1 ? trace->aggregate->warp_instructions() : executions_of_sites(c.splicer, *trace->aggregate);
+  if (const auto* trace = dynamic_cast<const TraceRun*>(run.get())) warn_of_clocks(c.splicer, *trace, counts, config.probe);
+  if (config.space->whole_sectors && !sample.whole_sectors)
+    warn(fmt::format("{} {}: records fill sectors of 32 bytes, as they and the launch's memory do not fit into the L2 "
+                     "(--sample=sectors:part writes them shorter)", config.probe, config.sample));
+  if (const auto* mem = dynamic_cast<const MemRun*>(run.get())) config.not_covered = mem->not_covered;
+  for (const std::string& note : run->spliced.report.notes) warn(note);
+  if (!options_.keep_code.empty())
+    XT_TRY_STATUS(keep_code(options_.keep_code, stem_of(launch_.record), config, run->spliced.cubin));
+  report_.configs.push_back(std::move(config));
+  Run& added = runs_.emplace_back(Run{report_.configs.size() - 1, std::move(run), sample, {}});
+  for (const LoadedPart& part : added.probe->loaded()) {
+    const Counts of_part = part.blocks == nullptr ? counts : counts_of(counts, *part.blocks, part.spliced->map.layout);
+    XT_TRY(added.work.emplace_back(), work_of(c, *part.spliced, of_part, wave()));
+  }
   return {};
 }
 

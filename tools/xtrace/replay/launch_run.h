@@ -43,6 +43,7 @@ class LaunchReplay {
   Status trace_configs(LaunchContext& c);
   Status pair_config(LaunchContext& c, Sample sample);
   Result<std::unique_ptr<ProbeRun>> run_probe(LaunchContext& c, instrument::ProbeKind probe, Sample sample, const Counts& counts);
+  Status add_run(LaunchContext& c, instrument::ProbeKind probe, const Sample& sample, const Counts& counts, std::unique_ptr<ProbeRun> run);
   void warn_of_clocks(const instrument::Splicer& splicer, const TraceRun& run, const Counts& counts, const std::string& probe);
   Status time();
   void rotations_of_runs();
