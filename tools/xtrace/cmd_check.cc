@@ -18,6 +18,7 @@
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/incomplete.h"
 #include "tools/xtrace/kernel_name.h"
+#include "tools/xtrace/measure_flags.h"
 #include "tools/xtrace/output_path.h"
 #include "tools/xtrace/scratch.h"
 #include "tools/xtrace/render_error.h"
@@ -33,8 +34,7 @@ struct Flags {
   std::vector<std::string> bundles;
   std::string policy, baseline, json, junit, traces, backend = "auto";
   bool force = false, quiet = false;
-  double watchdog = 10, time_limit = 10;
-  uint64_t clean = 3, rounds = 50, processes = 5, seed = 1, pair_sites = 512, device = 0;
+  MeasureFlags measure;
 };
 
 struct Bundle {
@@ -67,14 +67,7 @@ Result<ReplayOptions> options_of(const Flags& f) {
   o.compare = true;
   o.announced_by = "check";
   o.quiet = f.quiet;
-  o.clean_replays = static_cast<uint32_t>(f.clean);
-  o.rounds = static_cast<uint32_t>(f.rounds);
-  o.processes = static_cast<uint32_t>(f.processes);
-  o.time_limit_seconds = f.time_limit;
-  o.seed = static_cast<uint32_t>(f.seed);
-  o.pair_sites = static_cast<uint32_t>(f.pair_sites);
-  o.watchdog_seconds = f.watchdog;
-  o.device = static_cast<int>(f.device);
+  f.measure.put_into(o);
   return o;
 }
 
@@ -256,17 +249,7 @@ Status write_results(const Flags& f, const check::CheckRun& run) {
   return written;
 }
 
-}  // namespace
-
-int run_check(int argc, char** argv) {
-  Flags f;
-  CommandLine line(
-      "check",
-      {{"xtrace check run.xtr --policy overhead.toml",
-        "replay, judge, print one table; exit status 0, 1 or 2"},
-       {"xtrace check a.xtr b.xtr --policy overhead.toml --json now.json --junit now.xml", "the same for CI"},
-       {"xtrace check run.xtr --policy overhead.toml --baseline main.json", "and name what became worse"},
-       {"xtrace check run.xtr --policy overhead.toml --backend=interp", "without a GPU: all but the times"}});
+void declare(CommandLine& line, Flags& f) {
   line.option("BUNDLE", f.bundles, "directories written by xtrace record");
   line.option("--policy", f.policy, "what is demanded: a TOML file, see docs/check.md");
   line.option("--baseline", f.baseline, "JSON of an earlier check: name what drifted from it");
@@ -278,17 +261,23 @@ int run_check(int argc, char** argv) {
   line.option("--backend", f.backend,
               "driver (a GPU), interp (the CPU, time is not judged), interp-late (the same, with results as late as the code allows), "
               "or auto: the driver where there is one, else interp (default: auto)");
-  line.option("--clean", f.clean, {1, 1000}, "clean replays that make the reference (default: 3)");
-  line.option("--rounds", f.rounds, any_count,
-              "most rounds of timing in a process; fewer when the budget is decided earlier (default: 50)");
-  line.option("--processes", f.processes, {1, 64}, "processes that time a launch; a verdict needs two (default: 5)");
-  line.option("--time-limit", f.time_limit, any_seconds, "seconds for timing a launch that stays undecided (default: 10)");
-  line.option("--seed", f.seed, any_seed, "of the sampling and of the order of timing (default: 1)");
-  line.option("--pair-sites", f.pair_sites, any_count,
-              "most instructions that the pair probe rotates over (default: 512)");
-  line.option("--watchdog", f.watchdog, any_seconds, "seconds after which a launch counts as hung (default: 10)");
-  line.option("--device", f.device, any_device, "ordinal of the GPU (default: 0)");
+  f.measure.declare_timing(line);
+  f.measure.declare_machine(line);
   line.flag("-q,--quiet", f.quiet, "no progress on stderr");
+}
+
+}  // namespace
+
+int run_check(int argc, char** argv) {
+  Flags f;
+  CommandLine line(
+      "check",
+      {{"xtrace check run.xtr --policy overhead.toml",
+        "replay, judge, print one table; exit status 0, 1 or 2"},
+       {"xtrace check a.xtr b.xtr --policy overhead.toml --json now.json --junit now.xml", "the same for CI"},
+       {"xtrace check run.xtr --policy overhead.toml --baseline main.json", "and name what became worse"},
+       {"xtrace check run.xtr --policy overhead.toml --backend=interp", "without a GPU: all but the times"}});
+  declare(line, f);
   if (const auto status = line.parse(argc, argv)) return *status;
   if (f.bundles.empty()) return usage_error("check", "BUNDLE is required", "see: xtrace help check");
   if (f.policy.empty()) return usage_error("check", "--policy is required", "docs/check.md shows one");

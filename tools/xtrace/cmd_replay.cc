@@ -10,6 +10,7 @@
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/incomplete.h"
 #include "tools/xtrace/kernel_name.h"
+#include "tools/xtrace/measure_flags.h"
 #include "tools/xtrace/output_path.h"
 #include "tools/xtrace/render_error.h"
 #include "tools/xtrace/replay/worker.h"
@@ -22,8 +23,9 @@ struct Flags {
   std::string regs, regs_behind;
   std::vector<std::string> samples, places, customs, ranges;
   bool compare = false, quiet = false, search = false, rotate = false;
-  double budget = 1.05, watchdog = 10, time_limit = 10;
-  uint64_t clean = 3, rounds = 50, processes = 5, seed = 1, pair_sites = 512, interval_sites = 16, max_slices = 2'000'000, device = 0;
+  double budget = 1.05;
+  uint64_t interval_sites = 16, max_slices = 2'000'000;
+  MeasureFlags measure;
 };
 
 // Of what was asked for, what no probe that was asked for looks at, or what one of them lacks.
@@ -82,16 +84,9 @@ Result<ReplayOptions> options_of(const Flags& f) {
   o.quiet = f.quiet;
   o.search = f.search;
   o.budget = f.budget;
-  o.clean_replays = static_cast<uint32_t>(f.clean);
-  o.rounds = static_cast<uint32_t>(f.rounds);
-  o.processes = static_cast<uint32_t>(f.processes);
-  o.time_limit_seconds = f.time_limit;
-  o.seed = static_cast<uint32_t>(f.seed);
-  o.pair_sites = static_cast<uint32_t>(f.pair_sites);
   o.interval_sites = static_cast<uint32_t>(f.interval_sites);
   o.max_slices = f.max_slices;
-  o.watchdog_seconds = f.watchdog;
-  o.device = static_cast<int>(f.device);
+  f.measure.put_into(o);
   return o;
 }
 
@@ -163,18 +158,7 @@ std::string one_json(const std::vector<LaunchResult>& results, const std::string
   return json{{"launches", launches}, {"errors", errors}, {"incomplete", missing.empty() ? json() : json(missing)}}.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace
-
-int run_replay(int argc, char** argv) {
-  Flags f;
-  CommandLine line(
-      "replay",
-      {{"xtrace replay run.xtr --probes=all --compare", "every launch: clean, under every probe, compared and judged"},
-       {"xtrace replay run.xtr --launch 3 --probes=block", "the path of one launch, without a comparison"},
-       {"xtrace replay run.xtr --launch 3 --compare --search --budget 1.02", "the richest trace that costs 2 % at most"},
-       {"xtrace replay run.xtr --kernel gemm --probes=inst --sample cta:1/16 --compare", "one CTA in 16 of the gemms"},
-       {"xtrace replay run.xtr --kernel gemm --probes=inst --sample cta:1/16 --rotate --compare", "all of them, a class in each of 16 replays"},
-       {"xtrace replay run.xtr --probes=none --compare --json -", "does the recording replay at all? for a program"}});
+void declare(CommandLine& line, Flags& f) {
   line.positional("BUNDLE", f.bundle, "directory written by xtrace record");
   line.option("--probes", f.probes, "names of xtrace probes, with commas, or all: block, inst and pair (default: block)");
   line.repeated("--sample", f.samples, "all, or cta:1/N cta:0,5-7 cta:wave cluster:0 warp:0 sm:3 site:1/N nth:N clocks:all sectors:whole, joined by commas; several times: a replay each (default: all; pair: enough CTAs for every site, of many)");
@@ -194,21 +178,30 @@ int run_replay(int argc, char** argv) {
   line.option("--traces", f.traces, "folder for what trusted traces leave behind (default: BUNDLE/traces)");
   line.option("--keep-code", f.keep_code, "folder for the spliced cubins, one for each launch, probe and sample");
   line.option("--budget", f.budget, {1, 1000}, "largest ratio of times that is still trusted: 1.05 is 5 % more (default: 1.05)");
-  line.option("--clean", f.clean, {1, 1000}, "clean replays that make the reference (default: 3)");
-  line.option("--rounds", f.rounds, any_count, "most rounds of timing in a process; fewer when the budget is decided earlier (default: 50)");
-  line.option("--processes", f.processes, {1, 64}, "processes that time a launch; a verdict needs two (default: 5)");
-  line.option("--time-limit", f.time_limit, any_seconds, "seconds for timing a launch that stays undecided (default: 10)");
-  line.option("--seed", f.seed, any_seed, "of the sampling and of the order of timing (default: 1)");
-  line.option("--pair-sites", f.pair_sites, any_count, "most instructions that the pair probe rotates over (default: 512)");
+  f.measure.declare_timing(line);
   line.option("--interval-sites", f.interval_sites, {0, any_count.high},
               "pair: instructions measured at several sampling rates, for error bars of intervals (default: 16)");
   line.option("--max-slices", f.max_slices, {1, 1'000'000'000}, "most slices of a Perfetto timeline (default: 2000000)");
-  line.option("--watchdog", f.watchdog, any_seconds, "seconds after which a launch counts as hung (default: 10)");
   line.option("--backend", f.backend,
               "driver (a GPU), interp (the CPU, time is modelled), interp-late (the same, with results as late as the code allows: who "
               "touches one too early stops the launch), or auto: the driver where there is one, else interp (default: auto)");
-  line.option("--device", f.device, any_device, "ordinal of the GPU (default: 0)");
+  f.measure.declare_machine(line);
   line.flag("-q,--quiet", f.quiet, "no progress on stderr");
+}
+
+}  // namespace
+
+int run_replay(int argc, char** argv) {
+  Flags f;
+  CommandLine line(
+      "replay",
+      {{"xtrace replay run.xtr --probes=all --compare", "every launch: clean, under every probe, compared and judged"},
+       {"xtrace replay run.xtr --launch 3 --probes=block", "the path of one launch, without a comparison"},
+       {"xtrace replay run.xtr --launch 3 --compare --search --budget 1.02", "the richest trace that costs 2 % at most"},
+       {"xtrace replay run.xtr --kernel gemm --probes=inst --sample cta:1/16 --compare", "one CTA in 16 of the gemms"},
+       {"xtrace replay run.xtr --kernel gemm --probes=inst --sample cta:1/16 --rotate --compare", "all of them, a class in each of 16 replays"},
+       {"xtrace replay run.xtr --probes=none --compare --json -", "does the recording replay at all? for a program"}});
+  declare(line, f);
   if (const auto status = line.parse(argc, argv)) return *status;
 
   if (!f.compare && line.given("--budget"))
