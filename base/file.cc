@@ -21,7 +21,7 @@ struct Fd {
 }  // namespace
 
 Result<Bytes> read_file(const std::filesystem::path& path) {
-  Fd f{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  Fd f{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};   // else a pipe waits for who writes into it
   if (f.fd < 0) return bad_input("can not open {}: {}", path.string(), errno_text());
   std::error_code ec;
   if (!std::filesystem::is_regular_file(path, ec)) return bad_input("{} is not a regular file", path.string());
@@ -56,7 +56,7 @@ std::string write_all(int fd, ByteView bytes) {
 bool names_open_file(const std::filesystem::path& path) {
   std::error_code ec;
   const std::filesystem::path to = std::filesystem::read_symlink(path, ec);
-  const std::filesystem::path folder = std::filesystem::weakly_canonical(std::filesystem::absolute(path).parent_path(), ec);
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(std::filesystem::absolute(path, ec).parent_path(), ec);
   return to.string().starts_with("/proc/") || folder.string().starts_with("/proc/");
 }
 

@@ -52,7 +52,7 @@ Result<Fd> create_file(const std::filesystem::path& path) {
 }
 
 Result<Fd> open_for_reading(const std::filesystem::path& path) {
-  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));   // else a pipe waits for who writes into it
   if (!fd.valid()) return bad_input("can not open {}: {}", path.string(), errno_text(errno));
   return fd;
 }

@@ -159,6 +159,33 @@ class Outputs(unittest.TestCase):
         self.assertEqual(len(report["warnings"]), len(set(report["warnings"])))
         self.assertEqual(len([w for w in report["warnings"] if w.startswith("inst: the clocks of ")]), 1)
 
+    def test_a_pipe_in_place_of_a_file(self):
+        """Nobody writes into it: who opens it must not wait."""
+        for name in ("launches", "manifest", "pack"):
+            path = self.folder / "run.xtr" / name
+            whole = path.read_bytes()
+            path.unlink()
+            os.mkfifo(path)
+            done = self.run_xtrace("ls", "run.xtr")
+            self.assertEqual((done.returncode, done.stderr), (3, f"xtrace ls: error: run.xtr/{name} is not a regular file\n"))
+            path.unlink()
+            path.write_bytes(whole)
+        os.mkfifo(self.folder / "pipe")
+        for words in (["sass", "dump", "pipe"], ["check", "run.xtr", "--policy=pipe"]):
+            done = self.run_xtrace(*words)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("error: pipe is not a regular file\n", done.stderr)
+
+    def test_a_working_directory_that_is_gone(self):
+        (self.folder / "gone").mkdir()
+        leave = 'cd gone && rmdir ../gone && exec "$0" "$@"'
+        for words, says in ((["record", "-o", "r.xtr", "--", "/bin/true"], "record: error: the working directory can not be had: No such file"),
+                            (["replay", str(self.folder / "run.xtr"), "--backend=interp", "--launch=0", "--json=o.json"], "replay: error: can not create o.json.tmp: No such file")):
+            (self.folder / "gone").mkdir(exist_ok=True)
+            done = subprocess.run(["bash", "-c", leave, XTRACE, *words], cwd=self.folder, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"xtrace {says}", done.stderr)
+
     def test_interrupted(self):
         for by in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(by=by):

@@ -314,7 +314,9 @@ int run_record(int argc, char** argv) {
   settings.max_bytes = *size;
   settings.drain_timeout_ms = drain_seconds * 1000;
   settings.overwrite = overwrite ? 1 : 0;
-  settings.output = fs::absolute(settings.output).lexically_normal().string();
+  std::error_code gone;
+  settings.output = fs::absolute(settings.output, gone).lexically_normal().string();
+  if (gone) return report("record", environment("the working directory can not be had: {}", gone.message()).value());
   if (settings.output.ends_with('/')) settings.output.pop_back();
   settings.cupti = cupti.empty() ? text_of(std::getenv("XTRACE_CUPTI")) : fs::absolute(cupti).string();
   if (!settings.cupti.empty() && ::access(settings.cupti.c_str(), R_OK) != 0)

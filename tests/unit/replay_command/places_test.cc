@@ -51,6 +51,23 @@ TEST(Places, WhatIsNotUnderstoodIsNamed) {
   EXPECT_NE(Place::parse("op:LDG and").error().message.find("the end"), std::string::npos);
 }
 
+TEST(Places, DepthHasALimit) {   // each level takes a piece of the stack
+  const auto nested = [](size_t parentheses, size_t nots) {
+    std::string text = std::string(parentheses, '(');
+    for (size_t i = 0; i < nots; ++i) text += "not ";
+    return text + "op:LDG" + std::string(parentheses, ')');
+  };
+  EXPECT_TRUE(Place::parse(nested(50, 50))->holds(load()));
+  for (const std::string& text : {nested(101, 0), nested(0, 101), nested(100'000, 0), nested(0, 100'000)}) {
+    const auto r = Place::parse(text);
+    ASSERT_FALSE(r);
+    EXPECT_NE(r.error().message.find("more than 100 ( and not in one another"), std::string::npos);
+  }
+  std::string wide = "(op:STG)";   // one behind another is no depth
+  for (int i = 0; i < 500; ++i) wide += " or (not op:LDG)";
+  EXPECT_FALSE(Place::parse(wide)->holds(load()));
+}
+
 TEST(Places, WhatSelectsNothingIsTold) {
   PlaceFacts store = load(), nowhere;
   store.pc = 0x200;

@@ -132,16 +132,26 @@ class Parser {
     if (take("not")) {
       Node node;
       node.kind = Node::Kind::none_of;
+      XT_TRY_STATUS(go_deeper());
       XT_TRY(Node inner, factor());
+      --depth_;
       node.of.push_back(std::move(inner));
       return node;
     }
     if (take("(")) {
+      XT_TRY_STATUS(go_deeper());
       XT_TRY(Node inner, any_of());
+      --depth_;
       if (!take(")")) return wrong("')'");
       return inner;
     }
     return place();
+  }
+  // Each level takes a piece of the stack, here and wherever the place is asked.
+  Status go_deeper() {
+    constexpr int most = 100;
+    if (++depth_ <= most) return {};
+    return with_hint(bad_input("{}: more than {} ( and not in one another", option_, most), "--at may be given several times: joined by or");
   }
 
   Result<Node> place() {
@@ -189,6 +199,7 @@ class Parser {
   std::vector<std::string> words_;
   std::string_view option_;
   size_t at_ = 0;
+  int depth_ = 0;
 };
 
 // "a, b, c and 4 more"
