@@ -279,6 +279,17 @@ class Outputs(unittest.TestCase):
         for words in (["--probes=everything"], ["--everything"], ["b.xtr"]):
             self.assertNotIn("did you mean", self.run_xtrace("replay", "run.xtr", *words).stderr)
 
+    def test_a_gpu_that_is_not_there_is_not_the_cpu(self):
+        (self.folder / "policy.toml").write_text("[default]\n")
+        for words in (["replay", "run.xtr", "--launch=0"], ["check", "run.xtr", "--policy=policy.toml"], ["reduce", "run.xtr"]):
+            done = self.run_xtrace(*words, "--device=9")
+            self.assertEqual(done.returncode, 3, done.stdout)
+            self.assertIn("hint: leave out --device to replay on the CPU", done.stderr)
+            self.assertNotIn("the CPU interpreter", done.stderr)
+            done = self.run_xtrace(*words, "--device=9", "--backend=interp")
+            self.assertEqual(done.returncode, 64)
+            self.assertIn(f"xtrace {words[0]}: error: --device 9 on the CPU interpreter\n", done.stderr)
+
     def test_nothing_to_reduce(self):
         done = self.run_xtrace("reduce", "run.xtr", "--launch=3", "--backend=interp")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -68,6 +68,7 @@ Result<ReplayOptions> options_of(const Flags& f) {
   o.announced_by = "check";
   o.quiet = f.quiet;
   f.measure.put_into(o);
+  XT_TRY_STATUS(device_fits(o));
   return o;
 }
 

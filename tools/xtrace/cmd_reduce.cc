@@ -113,6 +113,7 @@ Result<ReplayOptions> options_of(const Flags& f) {
   o.seed = static_cast<uint32_t>(f.seed);
   o.watchdog_seconds = f.watchdog;
   o.device = static_cast<int>(f.device);
+  XT_TRY_STATUS(device_fits(o));
   return o;
 }
 

@@ -87,6 +87,7 @@ Result<ReplayOptions> options_of(const Flags& f) {
   o.interval_sites = static_cast<uint32_t>(f.interval_sites);
   o.max_slices = f.max_slices;
   f.measure.put_into(o);
+  XT_TRY_STATUS(device_fits(o));
   return o;
 }
 

@@ -129,7 +129,10 @@ Status as_asked(const Result<RecordOutcome>& outcome, const RecordMessages& mess
         environment("the bundle is incomplete: the program ended by {} without its exit handlers",
                     WIFSIGNALED(end.status) ? fmt::format("signal {}", WTERMSIG(end.status)) : "_exit"),
         "launches that were finished before can be used");
-  if (outcome->recorded == 0) return environment("nothing was recorded");
+  if (outcome->recorded == 0 && outcome->skipped == 0)
+    return with_hint(environment("nothing was recorded: of the {} launches that the program made none was asked for", outcome->seen),
+                     "--kernel and --launches choose: a recording without them shows the names (xtrace ls)");
+  if (outcome->recorded == 0) return environment("nothing was recorded: all {} launches that were asked for were skipped", outcome->skipped);
   if (outcome->skipped != 0)
     return environment("{} launches that were asked for were not recorded", outcome->skipped);
   return {};

@@ -42,6 +42,10 @@ Result<std::unique_ptr<replay::Backend>> make_backend(const ReplayOptions& optio
     hint += std::string(hint.empty() ? "" : "; ") + "--backend=interp replays on the CPU";
     return driver;
   }
+  if (options.device != 0) {   // asked for by number: the CPU is not what was meant
+    driver.error().hint = "leave out --device to replay on the CPU where there is no GPU";
+    return driver;
+  }
   why = driver.error().message;
   return replay::make_interp_backend();
 }

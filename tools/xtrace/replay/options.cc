@@ -196,6 +196,11 @@ Result<BackendChoice> parse_backend(const std::string& text) {
   return with_hint(bad_input("unknown backend '{}'", text), "backends are: auto, driver, interp, interp-late");
 }
 
+Status device_fits(const ReplayOptions& o) {
+  if (o.device == 0 || (o.backend != BackendChoice::interp && o.backend != BackendChoice::interp_late)) return {};
+  return with_hint(bad_input("--device {} on the CPU interpreter", o.device), "--device is the ordinal of a GPU: leave it out, or --backend");
+}
+
 Result<std::vector<uint64_t>> parse_ordinals(const std::string& text) {
   std::vector<uint64_t> ordinals;
   for (const std::string& part : split(text, ',')) {

@@ -76,6 +76,8 @@ Result<Sample> parse_sample(const std::string& text);
 Status parse_places(const std::vector<std::string>& texts, ReplayOptions& o);
 // "auto", "driver", "interp" or "interp-late".
 Result<BackendChoice> parse_backend(const std::string& text);
+// A GPU was named, and the CPU as well?
+Status device_fits(const ReplayOptions& o);
 // "0,3-5" as a set of ordinals.
 Result<std::vector<uint64_t>> parse_ordinals(const std::string& text);
 
