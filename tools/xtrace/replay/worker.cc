@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "base/notice.h"
 #include "replay/session.h"
@@ -98,6 +99,20 @@ std::string how_it_ended(int status) {
   return fmt::format("ended with exit status {}", WEXITSTATUS(status));
 }
 
+// What a worker that was killed had begun to write of this launch (stem_of in launch_replay.cc): it has its final name once it is whole.
+void remove_what_was_begun(const ReplayOptions& options, uint64_t ordinal) {
+  const std::string of_launch = fmt::format("launch{}-", ordinal);
+  for (const std::filesystem::path& folder : {options.traces, options.keep_code}) {
+    std::error_code ec;
+    if (folder.empty()) continue;
+    for (std::filesystem::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec)) {
+      const std::string name = it->path().filename().string();
+      std::error_code none;
+      if (name.starts_with(of_launch) && name.ends_with(".tmp")) std::filesystem::remove(it->path(), none);
+    }
+  }
+}
+
 }  // namespace
 
 std::optional<WorkerPart> worker_of() {
@@ -177,6 +192,7 @@ Result<WorkerOutcome> replay_in_workers(const bundle::BundleReader& reader, cons
     }
     current_worker = 0;
     const bool ended_by_itself = WIFEXITED(status);
+    if (!ended_by_itself && next < ordinals.size()) remove_what_was_begun(options, ordinals[next]);
     if (!ended_by_itself && !interrupted && next < ordinals.size()) {
       LaunchResult r;
       r.ordinal = ordinals[next++];
