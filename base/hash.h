@@ -20,7 +20,6 @@ struct Hash128 {
 };
 
 Hash128 hash128(std::span<const std::byte> bytes);
-Result<Hash128> parse_hash128(const std::string& hex);
 
 }  // namespace xtrace
 

@@ -18,12 +18,6 @@ std::string_view name_of(TraceKind kind) {
   return "block";
 }
 
-Result<TraceKind> parse_trace_kind(std::string_view name) {
-  for (TraceKind kind : {TraceKind::block, TraceKind::inst, TraceKind::pair, TraceKind::mem, TraceKind::point})
-    if (name == name_of(kind)) return kind;
-  return bad_input("unknown kind of trace '{}': expected block, inst, pair, mem or point", name);
-}
-
 void WarpTrace::clear() {
   warp = cta = warp_in_cta = sm = hardware_slot = cta_part = 0;
   start_clock = start_time = exit_clock = 0;

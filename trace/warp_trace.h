@@ -17,7 +17,6 @@ namespace xtrace::trace {
 // Which kind of records. The names are those of the probes; `point`: of any point probe.
 enum class TraceKind : uint8_t { block, inst, pair, mem, point };  // mem: trace/mem_trace.h; point: trace/point_trace.h
 std::string_view name_of(TraceKind kind);
-Result<TraceKind> parse_trace_kind(std::string_view name);
 
 // One loss, at the place in the trace where it happened: before record `record` (records() = after the last
 // one).

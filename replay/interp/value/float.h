@@ -19,7 +19,6 @@ inline uint32_t bits32(float v) { return std::bit_cast<uint32_t>(v); }
 inline double f64(uint32_t lo, uint32_t hi) { return std::bit_cast<double>(uint64_t{hi} << 32 | lo); }
 
 constexpr bool is_nan(uint32_t v) { return (v & 0x7fffffff) > 0x7f800000; }
-constexpr bool is_nan64(uint64_t v) { return (v & 0x7fffffffffffffff) > 0x7ff0000000000000; }
 constexpr bool is_subnormal(uint32_t v) { return (v & 0x7f800000) == 0 && (v & 0x007fffff) != 0; }
 
 inline uint32_t canonical(float v) { return v == v ? bits32(v) : nan32; }
