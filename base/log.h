@@ -1,49 +1,26 @@
-// Diagnostics on stderr, by spdlog. Level from XTRACE_LOG (trace, debug, info, warn, error, off; default warn).
-// What a command prints for its user goes to stdout by the command itself, never through the log.
-//
-// spdlog stays in log.cc: its header costs several seconds of compile time wherever it is included.
+// Diagnostics on stderr for who works on xtrace: XTRACE_LOG=debug shows all of them, warn (the default) what went wrong without
+// consequence, off none. What a command says to its user it says by itself: results on stdout, the rest by base/notice.h.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
-#include <string_view>
-#include <utility>
+
+#include "base/notice.h"
 
 namespace xtrace {
 
-enum class LogLevel : uint8_t { debug, info, warn, error };
+enum class LogLevel : uint8_t { debug, warn, off };
 
-class Logger {
- public:
-  // A message is formatted only when its level is shown.
-  template <typename... Args>
-  void debug(fmt::format_string<Args...> format, Args&&... args) {
-    log(LogLevel::debug, format, std::forward<Args>(args)...);
-  }
-  template <typename... Args>
-  void info(fmt::format_string<Args...> format, Args&&... args) {
-    log(LogLevel::info, format, std::forward<Args>(args)...);
-  }
-  template <typename... Args>
-  void warn(fmt::format_string<Args...> format, Args&&... args) {
-    log(LogLevel::warn, format, std::forward<Args>(args)...);
-  }
-  template <typename... Args>
-  void error(fmt::format_string<Args...> format, Args&&... args) {
-    log(LogLevel::error, format, std::forward<Args>(args)...);
-  }
+// Is it shown? A name that is no level is said once, and means warn.
+bool log_shows(LogLevel level);
 
- private:
-  template <typename... Args>
-  void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
-    if (shows(level)) write(level, fmt::format(format, std::forward<Args>(args)...));
-  }
-  static bool shows(LogLevel level);
-  static void write(LogLevel level, std::string_view message);
-};
-
-// The process-wide logger of the xtrace program, created on first use. The injected library does not use it.
-Logger& logger();
+// A message is formatted only when its level is shown. The injected library uses neither.
+template <typename... Values>
+void log_debug(fmt::format_string<Values...> text, Values&&... values) {
+  if (log_shows(LogLevel::debug)) notice("xtrace: debug: {}\n", fmt::format(text, std::forward<Values>(values)...));
+}
+template <typename... Values>
+void log_warning(fmt::format_string<Values...> text, Values&&... values) {
+  if (log_shows(LogLevel::warn)) notice("xtrace: warning: {}\n", fmt::format(text, std::forward<Values>(values)...));
+}
 
 }  // namespace xtrace

@@ -1,7 +1,6 @@
 # Everything comes from Debian 12 (tools/dev setup). Cap'n Proto, kj and zstd are linked statically so that a build
-# made here runs on a machine that lacks them; fmt is compiled into xtrace_base, spdlog is used header-only there.
+# made here runs on a machine that lacks them; fmt is compiled into xtrace_base.
 find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(GTest REQUIRED)

@@ -12,7 +12,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # room: (rooms it may include, foreign headers allowed anywhere, foreign headers allowed in .cc only)
-FMT = {"fmt", "spdlog", "tl"}
+FMT = {"fmt", "tl"}
 TABLE = {
     "base": (set(), FMT | {"xxhash"}, set()),
     "trace/wire": (set(), set(), set()),

@@ -56,7 +56,7 @@ DriverBackend::~DriverBackend() {
     return;
   }
   if (Status s = finish(); !s) {
-    logger().warn("ending the replay: {}", s.error().to_string());
+    log_warning("ending the replay: {}", s.error().to_string());
     if (dead_) {
       stream_.abandon();
       return;

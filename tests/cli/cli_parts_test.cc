@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "base/log.h"
 #include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/quantity.h"
 #include "tools/xtrace/render_error.h"
@@ -105,6 +106,23 @@ TEST(RenderError, ContextsAndHint) {
   Error e{ErrorKind::bad_input, "bad thing", {"in a.xtr", "launch 3"}, "do this"};
   EXPECT_EQ(render_error("ls", e), "xtrace ls: error: bad thing in a.xtr in launch 3\n  hint: do this\n");
   EXPECT_EQ(render_error("", Error{ErrorKind::internal, "x", {}, {}}), "xtrace: error: x\n");
+}
+
+// In processes of their own: the level is read once.
+void say_with(const char* level) {
+  ::setenv("XTRACE_LOG", level, 1);
+  log_debug("one {}", 1);
+  log_warning("two {}", 2);
+  std::exit(0);
+}
+
+TEST(Log, ShowsTheLevelOfTheEnvironment) {
+  constexpr const char* warning = "xtrace: warning: two 2\n";
+  EXPECT_EXIT(say_with("debug"), testing::ExitedWithCode(0), std::string("^xtrace: debug: one 1\n") + warning + "$");
+  for (const char* level : {"warn", ""}) EXPECT_EXIT(say_with(level), testing::ExitedWithCode(0), std::string("^") + warning + "$");
+  EXPECT_EXIT(say_with("off"), testing::ExitedWithCode(0), "^$");
+  EXPECT_EXIT(say_with("loud"), testing::ExitedWithCode(0),
+              std::string("^xtrace: warning: XTRACE_LOG=loud: expected debug, warn or off\n") + warning + "$");
 }
 
 }  // namespace

@@ -232,6 +232,10 @@ class Outputs(unittest.TestCase):
         self.assertEqual(done.returncode, 3)
         self.assertIn("no folder for temporary files: /missing: No such file or directory\n  hint: TMPDIR names one", done.stderr)
 
+    def test_an_empty_tmpdir_is_none(self):
+        done = self.run_xtrace("reduce", "run.xtr", "--backend=interp", env=dict(os.environ, TMPDIR=""))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_samples_without_a_warp_are_refused(self):
         for sample in ("cta:5000", "warp:8"):
             done = self.replay("--launch=0", "--probes=inst", f"--sample={sample}")

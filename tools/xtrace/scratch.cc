@@ -8,12 +8,11 @@
 namespace xtrace::cli {
 
 Result<Scratch> Scratch::make() {
+  const char* named = std::getenv("TMPDIR");
+  const std::filesystem::path base = named != nullptr && *named != 0 ? named : "/tmp";
   std::error_code ec;
-  const std::filesystem::path base = std::filesystem::temp_directory_path(ec);
-  if (ec) {
-    const char* named = std::getenv("TMPDIR");
-    return with_hint(environment("no folder for temporary files: {}: {}", named != nullptr ? named : "/tmp", ec.message()), "TMPDIR names one");
-  }
+  if (!std::filesystem::is_directory(base, ec))
+    return with_hint(environment("no folder for temporary files: {}: {}", base.string(), ec ? ec.message() : "Not a directory"), "TMPDIR names one");
   std::string name = (base / "xtrace-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr)
     return with_hint(environment("can not create {}: {}", name, std::strerror(errno)), "TMPDIR names another folder for temporary files");

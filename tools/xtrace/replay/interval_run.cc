@@ -146,13 +146,13 @@ class IntervalRun {
       m.estimate = trace::estimate_interval(m.means);
       std::string text;
       for (const trace::RateMean& r : m.means) text += fmt::format(" 1:{} {:.2f}", r.one_in, r.cycles);
-      logger().debug("{} {:#x}:{}; alone {:.2f}, other {:.2f}", static_cast<int>(key.around), key.pc, text, fmt::join(m.first_dense, " "),
-                     fmt::join(m.other, " "));
+      log_debug("{} {:#x}:{}; alone {:.2f}, other {:.2f}", static_cast<int>(key.around), key.pc, text, fmt::join(m.first_dense, " "),
+                fmt::join(m.other, " "));
     }
     out.records_lost = replays.lost();
     const SiteSeconds& s = replays.seconds();
-    logger().debug("{} replays of two clocks each: {:.2f} s waiting for code, {:.2f} loading, {:.2f} running, {:.2f} reading, {:.2f} adding up",
-                   todo.size(), s.waiting, s.loading, s.running, s.reading, s.summing);
+    log_debug("{} replays of two clocks each: {:.2f} s waiting for code, {:.2f} loading, {:.2f} running, {:.2f} reading, {:.2f} adding up",
+              todo.size(), s.waiting, s.loading, s.running, s.reading, s.summing);
     return {};
   }
 
