@@ -255,50 +255,42 @@ Result<ChildEnd> run_program(const std::vector<std::string>& command, const Reco
   return end;
 }
 
-}  // namespace
-
-int run_record(int argc, char** argv) {
+struct RecordFlags {
   RecordSettings settings;
   std::string max_bytes = "32G", cupti, json;
   uint64_t drain_seconds = 10;
   bool overwrite = false, quiet = false, follow = false;
-  CommandLine line("record",
-                   {{"xtrace record -o run.xtr -- ./app --size 4", "every launch of ./app"},
-                    {"xtrace record -o run.xtr --kernel gemm --launches 0,max:1 -- ./app", "the first gemm"},
-                    {"xtrace record -o run.xtr --launches skip:100,every:50,max:10 -- python train.py",
-                     "ten launches, well into the run"},
-                    {"xtrace record -o run.xtr --json summary.json -q -- ./app", "what was recorded, for a program"}});
-  line.option("-o,--output", settings.output, "bundle directory to write");
-  line.option("--kernel", settings.kernel,
+};
+
+void declare(CommandLine& line, RecordFlags& f) {
+  line.option("-o,--output", f.settings.output, "bundle directory to write");
+  line.option("--kernel", f.settings.kernel,
               "only kernels whose mangled or demangled name matches this POSIX extended regular expression");
   line.option(
-      "--launches", settings.launches,
+      "--launches", f.settings.launches,
       "which of the matching launches, counted from 0: N, N-M, every:N, skip:N, max:N, joined by commas");
-  line.option("--scope", settings.scope,
+  line.option("--scope", f.settings.scope,
               "memory to record: reachable (what pointers lead to) or all (every allocation seen)");
-  line.option("--max-bytes", max_bytes, "skip launches with more memory than this; K, M, G, T; 0 = no limit");
-  line.option("--drain-timeout", drain_seconds, any_count, "seconds to wait for the device before a launch is skipped");
-  line.option("--zstd-level", settings.zstd_level, {1, 19}, "compression level, 1 to 19");
-  line.flag("--overwrite", overwrite, "replace the bundle if it exists");
-  line.option("--cupti", cupti, "path of libcupti.so (default: look around)");
-  line.flag("--follow", follow, "record child processes too (not supported)");
-  line.option("--json", json, "write the summary to this file, too; - for stdout, behind what the program prints");
-  line.flag("-q,--quiet", quiet, "no progress and no summary; errors are still printed");
-
-  // The program begins at the first word that is no option, or after "--".
+  line.option("--max-bytes", f.max_bytes, "skip launches with more memory than this; K, M, G, T; 0 = no limit");
+  line.option("--drain-timeout", f.drain_seconds, any_count, "seconds to wait for the device before a launch is skipped");
+  line.option("--zstd-level", f.settings.zstd_level, {1, 19}, "compression level, 1 to 19");
+  line.flag("--overwrite", f.overwrite, "replace the bundle if it exists");
+  line.option("--cupti", f.cupti, "path of libcupti.so (default: look around)");
+  line.flag("--follow", f.follow, "record child processes too (not supported)");
+  line.option("--json", f.json, "write the summary to this file, too; - for stdout, behind what the program prints");
+  line.flag("-q,--quiet", f.quiet, "no progress and no summary; errors are still printed");
   line.stop_at_first_word();
-  int own = 1;
-  while (own < argc && std::strcmp(argv[own], "--") != 0) ++own;
-  if (const auto status = line.parse(own, argv)) return *status;
-  std::vector<std::string> command = line.rest();
-  if (command.empty() && own < argc) ++own;
-  command.insert(command.end(), argv + std::min(own, argc), argv + argc);
+}
+
+// What is wrong with the words on the command line, said; else what they mean goes into the settings.
+std::optional<int> misuse(RecordFlags& f, const std::vector<std::string>& command, const CommandLine& line) {
   const char* usage = "see: xtrace help record";
+  RecordSettings& settings = f.settings;
   if (command.empty()) return usage_error("record", "no program given", usage);
   if (command[0].starts_with("-"))
     return usage_error("record", fmt::format("unknown option '{}'", command[0]), line.help_for(command[0]));
   if (settings.output.empty()) return usage_error("record", "no bundle named: -o run.xtr", usage);
-  if (follow)
+  if (f.follow)
     return usage_error("record",
                        "--follow is not supported yet: the first process that uses CUDA is recorded", usage);
   if (settings.scope != "reachable" && settings.scope != "all")
@@ -308,31 +300,54 @@ int run_record(int argc, char** argv) {
     if (const auto kernel = KernelPattern::parse(settings.kernel); !kernel) return wrong_value("record", kernel.error());
   if (const auto spec = bundle::LaunchSpec::parse(settings.launches); !spec)
     return usage_error("record", spec.error().message, spec.error().hint.empty() ? usage : spec.error().hint);
-  const auto size = bundle::parse_size(max_bytes);
+  const auto size = bundle::parse_size(f.max_bytes);
   if (!size) return usage_error("record", "--max-bytes: " + size.error().message, usage);
-
   settings.max_bytes = *size;
-  settings.drain_timeout_ms = drain_seconds * 1000;
-  settings.overwrite = overwrite ? 1 : 0;
+  settings.drain_timeout_ms = f.drain_seconds * 1000;
+  settings.overwrite = f.overwrite ? 1 : 0;
+  return std::nullopt;
+}
+
+// What the machine must have for it, before the program runs for nothing.
+Status prepare(RecordFlags& f, const std::vector<std::string>& command) {
+  RecordSettings& settings = f.settings;
   std::error_code gone;
   settings.output = fs::absolute(settings.output, gone).lexically_normal().string();
-  if (gone) return report("record", environment("the working directory can not be had: {}", gone.message()).value());
+  if (gone) return environment("the working directory can not be had: {}", gone.message());
   if (settings.output.ends_with('/')) settings.output.pop_back();
-  settings.cupti = cupti.empty() ? text_of(std::getenv("XTRACE_CUPTI")) : fs::absolute(cupti).string();
+  settings.cupti = f.cupti.empty() ? text_of(std::getenv("XTRACE_CUPTI")) : fs::absolute(f.cupti).string();
   if (!settings.cupti.empty() && ::access(settings.cupti.c_str(), R_OK) != 0)
-    return report("record", bad_input("can not read {}: {}", settings.cupti, std::strerror(errno)).value());
+    return bad_input("can not read {}: {}", settings.cupti, std::strerror(errno));
   if (const std::string taken = text_of(std::getenv(injection_variable)); !taken.empty())
-    return report("record", with_hint(environment("{} is set to {}: another tool is to be loaded",
-                                                  injection_variable, taken),
-                                      "unset it")
-                                .value());
+    return with_hint(environment("{} is set to {}: another tool is to be loaded", injection_variable, taken), "unset it");
   const std::string program = find_program(command[0]);
-  if (program.empty())
-    return report("record",
-                  bad_input("can not run {}: no such program, or not executable", command[0]).value());
+  if (program.empty()) return bad_input("can not run {}: no such program, or not executable", command[0]);
   settings.cupti_paths = cupti_directories(program);
-  if (const Status s = check_output(settings.output, overwrite); !s) return report("record", s.error());
-  if (const Status s = can_be_written(json, false); !s) return report("record", s.error());
+  XT_TRY_STATUS(check_output(settings.output, f.overwrite));
+  return can_be_written(f.json, false);
+}
+
+}  // namespace
+
+int run_record(int argc, char** argv) {
+  RecordFlags f;
+  CommandLine line("record",
+                   {{"xtrace record -o run.xtr -- ./app --size 4", "every launch of ./app"},
+                    {"xtrace record -o run.xtr --kernel gemm --launches 0,max:1 -- ./app", "the first gemm"},
+                    {"xtrace record -o run.xtr --launches skip:100,every:50,max:10 -- python train.py",
+                     "ten launches, well into the run"},
+                    {"xtrace record -o run.xtr --json summary.json -q -- ./app", "what was recorded, for a program"}});
+  declare(line, f);
+  // The program begins at the first word that is no option, or after "--".
+  int own = 1;
+  while (own < argc && std::strcmp(argv[own], "--") != 0) ++own;
+  if (const auto status = line.parse(own, argv)) return *status;
+  std::vector<std::string> command = line.rest();
+  if (command.empty() && own < argc) ++own;
+  command.insert(command.end(), argv + std::min(own, argc), argv + argc);
+  if (const auto status = misuse(f, command, line)) return *status;
+  if (const Status s = prepare(f, command); !s) return report("record", s.error());
+  RecordSettings& settings = f.settings;
   const auto library = find_library();
   if (!library) return report("record", library.error());
   const auto session = Session::create();
@@ -340,7 +355,7 @@ int run_record(int argc, char** argv) {
   settings.session = session->directory();
 
   const auto unfinished_before = unfinished(settings.output);
-  const auto end = run_program(command, settings, *library, quiet);
+  const auto end = run_program(command, settings, *library, f.quiet);
   if (!end) return report("record", end.error());
   const RecordMessages messages = read_messages(settings.session);
   // Not a bundle of an earlier run that this one never got to replace.
@@ -353,15 +368,15 @@ int run_record(int argc, char** argv) {
             bundle::BundleWriter::set_application_exit_status(settings.output, end->shell_status());
         !s)
       return report("record", s.error());
-  if (outcome && !quiet) print_summary(settings, *outcome, *end, messages);
+  if (outcome && !f.quiet) print_summary(settings, *outcome, *end, messages);
   const Status asked = as_asked(outcome, messages, *end);
   if (!asked) report("record", asked.error());
   const int status = asked ? end->shell_status() : exit_bad_input;
-  if (json.empty()) return status;
+  if (f.json.empty()) return status;
   const std::string summary = summary_json(settings, command, outcome, *end, messages, asked, status);
-  if (json == "-")
+  if (f.json == "-")
     fmt::print("{}", summary);
-  else if (const Status s = write_file(json, summary); !s)
+  else if (const Status s = write_file(f.json, summary); !s)
     return report("record", s.error());
   return status;
 }
