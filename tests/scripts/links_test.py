@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every relative link in the Markdown files under version control leads to something that exists."""
+"""Every relative link in the Markdown files under version control leads to something that exists, to a heading where it names one."""
 import pathlib
 import re
 import sys
@@ -16,6 +16,19 @@ def pages():
         yield from sorted(entry.rglob("*.md")) if entry.is_dir() else [entry] if entry.suffix == ".md" else []
 
 
+def anchors(page):
+    """Of its headings, as GitHub makes them."""
+    code, seen = False, {}
+    for line in page.read_text().splitlines():
+        code ^= line.startswith("```")
+        if code or not re.match(r"#+ ", line):
+            continue
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", line.lstrip("#").strip())
+        name = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+        seen[name] = seen.get(name, -1) + 1
+        yield name if seen[name] == 0 else f"{name}-{seen[name]}"
+
+
 def dangling(page):
     code = False
     for number, line in enumerate(page.read_text().splitlines(), 1):
@@ -23,8 +36,11 @@ def dangling(page):
         if code or line.startswith("    "):
             continue
         for target in LINK.findall(line):
-            path = target.split("#")[0]
-            if path and "://" not in target and not target.startswith("mailto:") and not (page.parent / path).exists():
+            path, _, anchor = target.partition("#")
+            if "://" in target or target.startswith("mailto:"):
+                continue
+            leads_to = page.parent / path if path else page
+            if not leads_to.exists() or (anchor and leads_to.suffix == ".md" and anchor not in anchors(leads_to)):
                 yield f"{page.relative_to(ROOT)}:{number}: {target}"
 
 
