@@ -196,7 +196,7 @@ int run_replay(int argc, char** argv) {
   Flags f;
   CommandLine line(
       "replay",
-      {{"xtrace replay run.xtr --probes=all --compare", "every launch: clean, under every probe, compared and judged"},
+      {{"xtrace replay run.xtr --probes=all --compare", "every launch: clean, under block, inst and pair, compared and judged"},
        {"xtrace replay run.xtr --launch 3 --probes=block", "the path of one launch, without a comparison"},
        {"xtrace replay run.xtr --launch 3 --compare --search --budget 1.02", "the richest trace that costs 2 % at most"},
        {"xtrace replay run.xtr --kernel gemm --probes=inst --sample cta:1/16 --compare", "one CTA in 16 of the gemms"},
