@@ -5,12 +5,15 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string>
+#include <utility>
 
 namespace xtrace {
 
 template <typename... Values>
 void notice(fmt::format_string<Values...> text, Values&&... values) {
-  std::fputs(fmt::format(text, std::forward<Values>(values)...).c_str(), stderr);
+  const std::string said = fmt::format(text, std::forward<Values>(values)...);
+  std::fwrite(said.data(), 1, said.size(), stderr);
 }
 
 }  // namespace xtrace

@@ -106,6 +106,9 @@ TEST(RenderError, ContextsAndHint) {
   Error e{ErrorKind::bad_input, "bad thing", {"in a.xtr", "launch 3"}, "do this"};
   EXPECT_EQ(render_error("ls", e), "xtrace ls: error: bad thing in a.xtr in launch 3\n  hint: do this\n");
   EXPECT_EQ(render_error("", Error{ErrorKind::internal, "x", {}, {}}), "xtrace: error: x\n");
+  // What a file holds must not reach a terminal as it is, nor end the line.
+  const std::string found("found '\x1b[31m\0\xc3\xa4'", 16);
+  EXPECT_EQ(render_error("ls", Error{ErrorKind::bad_input, found, {"in a\nb"}, {}}), "xtrace ls: error: found '?[31m?\xc3\xa4' in a?b\n");
 }
 
 // In processes of their own: the level is read once.

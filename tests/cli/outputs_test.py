@@ -159,6 +159,12 @@ class Outputs(unittest.TestCase):
         self.assertEqual(len(report["warnings"]), len(set(report["warnings"])))
         self.assertEqual(len([w for w in report["warnings"] if w.startswith("inst: the clocks of ")]), 1)
 
+    def test_what_a_file_holds_is_shown_as_text(self):
+        (self.folder / "policy.toml").write_bytes(b"\x1b[31m\0")
+        done = self.run_xtrace("check", "run.xtr", "--policy=policy.toml")
+        self.assertEqual((done.returncode, done.stderr),
+                         (3, "xtrace check: error: policy.toml: line 1: expected a key of letters, digits, _ and -, found '?[31m?'\n"))
+
     def test_a_pipe_in_place_of_a_file(self):
         """Nobody writes into it: who opens it must not wait."""
         for name in ("launches", "manifest", "pack"):

@@ -1,12 +1,13 @@
 #include "tools/xtrace/render_error.h"
 
 #include "base/notice.h"
+#include "tools/xtrace/table.h"
 
 namespace xtrace::cli {
 namespace {
 
 std::string line(std::string_view command, std::string_view message) {
-  return fmt::format("xtrace{}{}: error: {}", command.empty() ? "" : " ", command, message);
+  return fmt::format("xtrace{}{}: error: {}", command.empty() ? "" : " ", command, printable(message));
 }
 
 }  // namespace
@@ -15,7 +16,7 @@ std::string render_error(std::string_view command, const Error& error) {
   std::string out = line(command, error.message);
   for (const std::string& context : error.contexts) {
     out += context.starts_with("in ") ? " " : " in ";
-    out += context;
+    out += printable(context);
   }
   if (!error.hint.empty()) out += "\n  hint: " + error.hint;
   return out + "\n";
