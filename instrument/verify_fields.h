@@ -12,7 +12,7 @@ constexpr uint16_t mov_reg = 0x202, mov_imm = 0x802, mov_ur = 0x1c02, imad_imm =
                    lop3_ur = 0x1c12, shf_imm = 0x819;
 constexpr uint16_t p2r = 0x803, vote = 0x806, voteu = 0x886, r2ur = 0x2ca, s2r = 0x919;
 constexpr uint16_t cs2r = 0x805, uiadd3_imm = 0x890, ushf_imm = 0x899, uimad_imm = 0x8a4, isetp_ur = 0xc0c,
-                   iadd3_imm = 0x810, umov_imm = 0x882;   // [11:0]
+                   iadd3_imm = 0x810, umov_imm = 0x882, sel_imm = 0x807;   // [11:0]
 
 constexpr BitRange guard_field = bits(15, 12), result_field = bits(23, 16), to_uniform_field = bits(21, 16);
 constexpr BitRange a_field = bits(31, 24), b_field = bits(39, 32), c_field = bits(71, 64);   // of a store a: lanes, b: data

@@ -10,7 +10,6 @@ namespace {
 using namespace fields;
 
 constexpr uint64_t odd_bit = 4;   // of the lane's number
-constexpr uint16_t sel_imm = 0x807;   // [11:0]
 constexpr BitRange any_field = bits(83, 81), input_field = bits(90, 87);    // of LOP3: predicate of a result that is not 0, or of that one
 constexpr uint8_t never = 15, negated = 8;
 

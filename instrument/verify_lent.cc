@@ -11,7 +11,7 @@
 namespace xtrace::instrument {
 namespace {
 
-constexpr uint16_t sel_imm = 0x807, isetp_imm = 0x80c;
+constexpr uint16_t isetp_imm = 0x80c;
 constexpr BitRange source_field = bits(90, 87);                                   // SEL; the fourth bit negates
 // ISETP: the result's complement, and what it is combined with and how, carry-ins, signs.
 constexpr BitRange other_field = bits(86, 84), with_field = bits(90, 87), how_field = bits(75, 74), extended_field = bits(72, 72), carry_field = bits(71, 68);
