@@ -74,6 +74,10 @@ struct Launch {
   paramBlock @15 :Data;
   regions @16 :List(Region);        # Must be sorted by address and disjoint
   snapshotSeconds @17 :Float64;
+  # Format 2. A kernel of a graph: the number of the graph launch, and of the node in the order in which the recorder ran
+  # them, both from 0; -1 = launched by itself. Must both be -1 or both not.
+  graphLaunch @18 :Int32 = -1;
+  graphNode @19 :Int32 = -1;
 
   enum Status {
     recorded @0;

@@ -11,7 +11,7 @@
 
 namespace xtrace::bundle {
 
-constexpr uint32_t format_version = 1;          // what this writer writes
+constexpr uint32_t format_version = 2;          // what this writer writes
 constexpr uint32_t minimum_reader_version = 1;  // who can read it
 constexpr uint32_t reader_version = 1;          // what this reader understands
 

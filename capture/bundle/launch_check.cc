@@ -23,6 +23,11 @@ Status check_shape(const LaunchRecord& l) {
   return {};
 }
 
+Status check_graph(const GraphPlace& g) {
+  if (g == GraphPlace{} || (g.launch >= 0 && g.node >= 0)) return {};
+  return bad_input("graph launch {}, node {}: expected two numbers or -1 twice", g.launch, g.node);
+}
+
 Status check_params(const LaunchRecord& l) {
   for (size_t i = 0; i < l.params.size(); ++i) {
     const Param& p = l.params[i];
@@ -73,6 +78,7 @@ const char* name_of(RegionKind kind) {
 
 Status check_launch(const LaunchRecord& launch) {
   XT_TRY_STATUS(check_shape(launch));
+  XT_TRY_STATUS(check_graph(launch.graph));
   XT_TRY_STATUS(check_params(launch));
   return check_regions(launch);
 }

@@ -65,6 +65,14 @@ struct FunctionAttributes {           // cuFuncGetAttribute at launch time; -1 =
   int32_t registers = -1, local_bytes = -1, static_shared = -1, constant_bytes = -1, max_threads = -1;
 };
 
+// Where a kernel stood that a graph launched.
+struct GraphPlace {
+  int32_t launch = -1;                // number of the graph launch in the application, from 0; -1 = launched by itself
+  int32_t node = -1;                  // number of the node in the order in which the recorder ran them
+  bool any() const { return launch >= 0; }
+  bool operator==(const GraphPlace&) const = default;
+};
+
 enum class LaunchStatus : uint8_t { recorded, skipped };
 
 struct LaunchRecord {
@@ -84,6 +92,7 @@ struct LaunchRecord {
   Bytes param_block;                  // padding zeroed
   std::vector<Region> regions;        // sorted by address, disjoint
   double snapshot_seconds = 0;        // what recording this launch cost
+  GraphPlace graph;
 };
 
 enum class BundleState : uint8_t { complete, incomplete };

@@ -190,6 +190,7 @@ void read_launch_scalars(LaunchRecord& l, wire::Launch::Reader r) {
   l.cooperative = r.getCooperative();
   l.stream = r.getStream();
   l.snapshot_seconds = r.getSnapshotSeconds();
+  l.graph = {r.getGraphLaunch(), r.getGraphNode()};
   l.param_block = bytes_of(r.getParamBlock());
 }
 

@@ -92,6 +92,8 @@ void put_launch(StructRef out, const LaunchRecord& l, const StoredCode& code) {
   put_function(out.put_struct(at(launch, "function"), layout::function), l.function);
   out.put_data(at(launch, "paramBlock"), l.param_block);
   out.put_f64(at(launch, "snapshotSeconds"), l.snapshot_seconds);
+  out.put(at(launch, "graphLaunch"), unsigned_of(l.graph.launch));
+  out.put(at(launch, "graphNode"), unsigned_of(l.graph.node));
 
   auto attributes = out.put_structs(at(launch, "attributes"), layout::attribute, l.attributes.size());
   for (size_t i = 0; i < attributes.size(); ++i) put_attribute(attributes[i], l.attributes[i]);

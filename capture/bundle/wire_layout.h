@@ -58,6 +58,7 @@ constexpr Field launch_fields[] = {
     {"dynamicSharedBytes", Kind::u32, 96}, {"cooperative", Kind::boolean, 80}, {"stream", Kind::u64, 128},
     {"attributes", Kind::structures, 7}, {"function", Kind::structure, 8}, {"params", Kind::structures, 9},
     {"paramBlock", Kind::data, 10},    {"regions", Kind::structures, 11}, {"snapshotSeconds", Kind::f64, 192},
+    {"graphLaunch", Kind::i32, 256, minus_one}, {"graphNode", Kind::i32, 288, minus_one},
 };
 constexpr Field code_fields[] = {{"hash", Kind::data, 0}, {"size", Kind::u64, 0}, {"chunks", Kind::data, 1}};
 constexpr Field attribute_fields[] = {{"id", Kind::u32, 0}, {"name", Kind::text, 0}, {"value", Kind::data, 1}};
@@ -76,7 +77,7 @@ constexpr Field region_fields[] = {
 constexpr Struct manifest{"Manifest", 7, 3, manifest_fields};
 constexpr Struct environment{"Environment", 5, 6, environment_fields};
 constexpr Struct dim3{"Dim3", 2, 0, dim3_fields};
-constexpr Struct launch{"Launch", 4, 12, launch_fields};
+constexpr Struct launch{"Launch", 5, 12, launch_fields};
 constexpr Struct code{"Code", 1, 2, code_fields};
 constexpr Struct attribute{"Attribute", 1, 2, attribute_fields};
 constexpr Struct function{"FunctionAttributes", 4, 0, function_fields};

@@ -88,6 +88,7 @@ void print_shape(const BundleReader& reader, const LaunchRecord& l) {
     fmt::print("  code      {} ({} cubin)\n", l.code.hex(), human_bytes(reader.code_size(l.code)));
   fmt::print("  launched  by {} on stream {:#x}{}\n", l.api.empty() ? "an unknown call" : printable(l.api),
              l.stream, l.cooperative ? ", cooperative" : "");
+  if (l.graph.any()) fmt::print("  graph     node {} of graph launch {}\n", l.graph.node, l.graph.launch);
   fmt::print("  grid      {} ({} blocks)\n", human_dim(l.grid), l.grid.count());
   fmt::print("  block     {} ({} threads)\n", human_dim(l.block), l.block.count());
   fmt::print("  cluster   {}\n", human_dim(l.cluster));
@@ -220,6 +221,7 @@ json json_of(const BundleReader& reader, const LaunchRecord& l) {
             {"params", params_json(l)},
             {"regions", regions_json(l)}};
   if (l.status == LaunchStatus::skipped) j["skip_reason"] = l.skip_reason;
+  if (l.graph.any()) j["graph"] = {{"launch", l.graph.launch}, {"node", l.graph.node}};
   if (l.code != Hash128{}) j["code"] = {{"hash", l.code.hex()}, {"bytes", reader.code_size(l.code)}};
   return j;
 }

@@ -66,6 +66,11 @@ void print_header(const BundleReader& reader) {
   for (const std::string& w : info.warnings) fmt::print("  warning   {}\n", printable(with_readable_names(w)));
 }
 
+// "graph 3, node 17"; empty for a kernel launched by itself.
+std::string graph_cell(const LaunchRecord& l) {
+  return l.graph.any() ? fmt::format("graph {}, node {}", l.graph.launch, l.graph.node) : "";
+}
+
 std::vector<std::string> row(const LaunchRecord& l) {
   const std::string kernel = l.kernel.empty() ? "-" : demangled(l.kernel);
   if (l.status == LaunchStatus::skipped)
@@ -79,7 +84,8 @@ std::vector<std::string> row(const LaunchRecord& l) {
             "-",
             "-",
             "-",
-            "skipped"};
+            "skipped",
+            graph_cell(l)};
   const MemorySums sums = memory_sums(l);
   return {fmt::format("{}", l.ordinal),
           kernel,
@@ -91,7 +97,8 @@ std::vector<std::string> row(const LaunchRecord& l) {
           fmt::format("{}", l.regions.size()),
           human_bytes(sums.bytes),
           has_after(l) ? human_bytes(sums.changed) : "-",
-          has_after(l) ? "recorded" : "recorded, failed"};
+          has_after(l) ? "recorded" : "recorded, failed",
+          graph_cell(l)};
 }
 
 // One line a reason: a program that launches graphs has thousands of launches skipped for the same one.
@@ -114,7 +121,9 @@ void print_table(const BundleReader& reader) {
     fmt::print("\nno launches\n");
     return;
   }
-  Table table({{"launch", Align::right},
+  // Only a program that launches graphs has the last column.
+  const bool graphs = std::any_of(reader.launches().begin(), reader.launches().end(), [](const LaunchRecord& l) { return l.graph.any(); });
+  std::vector<Column> columns({{"launch", Align::right},
                {"kernel", Align::left, shorten_kernel},
                {"grid"},
                {"block"},
@@ -125,7 +134,13 @@ void print_table(const BundleReader& reader) {
                {"memory", Align::right},
                {"changed", Align::right},
                {"status"}});
-  for (const LaunchRecord& l : reader.launches()) table.add_row(row(l));
+  if (graphs) columns.push_back({"from"});
+  Table table(columns);
+  for (const LaunchRecord& l : reader.launches()) {
+    std::vector<std::string> cells = row(l);
+    cells.resize(columns.size());
+    table.add_row(cells);
+  }
   fmt::print("\n{}", table.render(terminal_width()));
   print_skip_reasons(reader);
 }
@@ -148,6 +163,7 @@ json json_of(const LaunchRecord& l) {
             {"snapshot_seconds", l.snapshot_seconds}};
   // The memory after the launch is known only if it succeeded.
   j["changed_bytes"] = has_after(l) ? json(sums.changed) : json();
+  if (l.graph.any()) j["graph"] = {{"launch", l.graph.launch}, {"node", l.graph.node}};
   if (l.status == LaunchStatus::skipped) j["skip_reason"] = l.skip_reason;
   return j;
 }

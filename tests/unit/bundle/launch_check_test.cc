@@ -61,6 +61,9 @@ const Case cases[] = {
      [](LaunchRecord& l) {
        l.attributes = {{9, "x", Bytes(65)}};
      }},
+    {nullptr, [](LaunchRecord& l) { l.graph = {0, 0}; }},
+    {"graph launch 3, node -1: expected two numbers", [](LaunchRecord& l) { l.graph.launch = 3, l.graph.node = -1; }},
+    {"graph launch -1, node 2: expected two numbers", [](LaunchRecord& l) { l.graph.launch = -1, l.graph.node = 2; }},
     {"has no bytes", [](LaunchRecord& l) { l.regions[0].size = 0; }},
     {"wraps around", [](LaunchRecord& l) { l.regions[1].address = {~0ull - chunk_bytes}; }},
     {"of kind global has no symbol", [](LaunchRecord& l) { l.regions[0].kind = RegionKind::global; }},

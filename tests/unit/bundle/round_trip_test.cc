@@ -25,6 +25,7 @@ LaunchRecord full_launch(uint64_t ordinal, const Hash128& code) {
   l.attributes = {{4, "cluster_dimension", noise(64, 77)}, {2, "cooperative", noise(4, 78)}};
   l.function = {11, 12, 13, 14, 15, 16, 17, 18};
   l.snapshot_seconds = 0.125;
+  l.graph = {3, 17};
   return l;
 }
 
@@ -62,6 +63,7 @@ void expect_same(const LaunchRecord& a, const LaunchRecord& b) {
   EXPECT_EQ(a.cooperative, b.cooperative);
   EXPECT_EQ(a.stream, b.stream);
   EXPECT_EQ(a.snapshot_seconds, b.snapshot_seconds);
+  EXPECT_EQ(a.graph, b.graph);
   EXPECT_EQ(a.param_block, b.param_block);
   expect_same(a.function, b.function);
   ASSERT_EQ(a.attributes.size(), b.attributes.size());
@@ -112,7 +114,7 @@ TEST(RoundTrip, EveryFieldOfALaunchAndOfTheEnvironment) {
 
   auto reader = must(BundleReader::open(dir / "b"));
   EXPECT_EQ(reader->info().state, BundleState::complete);
-  EXPECT_EQ(reader->info().format_version, 1u);
+  EXPECT_EQ(reader->info().format_version, 2u);
   EXPECT_EQ(reader->info().minimum_reader_version, 1u);
   EXPECT_EQ(reader->info().launches_seen, 99u);
   EXPECT_EQ(reader->info().application_exit_status, 7);
