@@ -15,6 +15,7 @@ Result<DriverApi> DriverApi::load() {
   if (api.member == nullptr) return environment("this libcuda.so.1 has no {}", symbol);
   XT_DRIVER_REQUIRED(XT_REQUIRED)
   XT_DRIVER_OPTIONAL(XT_OPTIONAL)
+  XT_DRIVER_GRAPHS(XT_OPTIONAL)
 #undef XT_REQUIRED
 #undef XT_OPTIONAL
   return api;

@@ -39,6 +39,7 @@ namespace xtrace::inject {
   X(cuFuncGetName, "cuFuncGetName")               \
   X(cuFuncGetParamInfo, "cuFuncGetParamInfo")     \
   X(cuFuncLoad, "cuFuncLoad")                     \
+  X(cuGraphNodeSetParams, "cuGraphNodeSetParams") \
   X(cuKernelGetFunction, "cuKernelGetFunction")   \
   X(cuKernelGetLibrary, "cuKernelGetLibrary")     \
   X(cuKernelGetName, "cuKernelGetName")           \
@@ -47,10 +48,39 @@ namespace xtrace::inject {
   X(cuLibraryGetKernel, "cuLibraryGetKernel")     \
   X(cuMemGetAccess, "cuMemGetAccess")
 
+// X(member, symbol): what graphs are read, followed and run by. Null when absent; graph launches are then refused by name.
+#define XT_DRIVER_GRAPHS(X)                                            \
+  X(cuGraphChildGraphNodeGetGraph, "cuGraphChildGraphNodeGetGraph")    \
+  X(cuGraphClone, "cuGraphClone")                                      \
+  X(cuGraphDestroy, "cuGraphDestroy")                                  \
+  X(cuGraphExecGetFlags, "cuGraphExecGetFlags")                        \
+  X(cuGraphExecUpdate, "cuGraphExecUpdate_v2")                         \
+  X(cuGraphGetEdges_v2, "cuGraphGetEdges_v2")                          \
+  X(cuGraphGetNodes, "cuGraphGetNodes")                                \
+  X(cuGraphKernelNodeGetAttribute, "cuGraphKernelNodeGetAttribute")    \
+  X(cuGraphKernelNodeGetParams, "cuGraphKernelNodeGetParams_v2")       \
+  X(cuGraphKernelNodeSetParams, "cuGraphKernelNodeSetParams_v2")       \
+  X(cuGraphMemcpyNodeGetParams, "cuGraphMemcpyNodeGetParams")          \
+  X(cuGraphMemcpyNodeSetParams, "cuGraphMemcpyNodeSetParams")          \
+  X(cuGraphMemsetNodeGetParams, "cuGraphMemsetNodeGetParams")          \
+  X(cuGraphMemsetNodeSetParams, "cuGraphMemsetNodeSetParams")          \
+  X(cuGraphNodeGetType, "cuGraphNodeGetType")                          \
+  X(cuLaunchKernelEx, "cuLaunchKernelEx")                              \
+  X(cuMemAlloc, "cuMemAlloc_v2")                                       \
+  X(cuMemcpy3DAsync, "cuMemcpy3DAsync_v2")                             \
+  X(cuMemsetD2D16Async, "cuMemsetD2D16Async")                          \
+  X(cuMemsetD2D32Async, "cuMemsetD2D32Async")                          \
+  X(cuMemsetD2D8Async, "cuMemsetD2D8Async")                            \
+  X(cuMemsetD16Async, "cuMemsetD16Async")                              \
+  X(cuMemsetD32Async, "cuMemsetD32Async")                              \
+  X(cuMemsetD8Async, "cuMemsetD8Async")                                \
+  X(cuModuleLoadData, "cuModuleLoadData")
+
 struct DriverApi {
 #define XT_MEMBER(member, symbol) decltype(&::member) member = nullptr;
   XT_DRIVER_REQUIRED(XT_MEMBER)
   XT_DRIVER_OPTIONAL(XT_MEMBER)
+  XT_DRIVER_GRAPHS(XT_MEMBER)
 #undef XT_MEMBER
 
   // Never loads a second driver: libcuda.so.1 is in the process already.

@@ -30,6 +30,28 @@ constexpr DriverCall table[] = {
     XT_CALL(cuLaunchCooperativeKernelMultiDevice, launch_multi_device),
     XT_CALL(cuGraphLaunch, launch_graph),
     XT_CALL(cuGraphLaunch_ptsz, launch_graph),
+    XT_CALL(cuGraphInstantiate, graph_instantiate),
+    XT_CALL(cuGraphInstantiate_v2, graph_instantiate),
+    XT_CALL(cuGraphInstantiateWithFlags, graph_instantiate),
+    XT_CALL(cuGraphInstantiateWithParams, graph_instantiate),
+    XT_CALL(cuGraphInstantiateWithParams_ptsz, graph_instantiate),
+    XT_CALL(cuGraphExecDestroy, graph_destroy_exec),
+    XT_CALL(cuGraphExecKernelNodeSetParams, graph_set_kernel),
+    XT_CALL(cuGraphExecKernelNodeSetParams_v2, graph_set_kernel_v2),
+    XT_CALL(cuGraphExecMemcpyNodeSetParams, graph_set_memcpy),
+    XT_CALL(cuGraphExecMemsetNodeSetParams, graph_set_memset),
+    XT_CALL(cuGraphExecNodeSetParams, graph_set_node),
+    XT_CALL(cuGraphExecChildGraphNodeSetParams, graph_set_other),
+    XT_CALL(cuGraphExecHostNodeSetParams, graph_set_other),
+    XT_CALL(cuGraphExecEventRecordNodeSetEvent, graph_set_other),
+    XT_CALL(cuGraphExecEventWaitNodeSetEvent, graph_set_other),
+    XT_CALL(cuGraphExecExternalSemaphoresSignalNodeSetParams, graph_set_other),
+    XT_CALL(cuGraphExecExternalSemaphoresWaitNodeSetParams, graph_set_other),
+    XT_CALL(cuGraphExecBatchMemOpNodeSetParams, graph_set_other),
+    XT_CALL(cuGraphNodeSetEnabled, graph_set_enabled),
+    XT_IGNORED(cuGraphExecGetFlags, query),
+    XT_CALL(cuGraphExecUpdate, graph_update),
+    XT_CALL(cuGraphExecUpdate_v2, graph_update),
     XT_IGNORED(cuLaunchHostFunc, "runs on the host"),
     XT_IGNORED(cuLaunchHostFunc_ptsz, "runs on the host"),
 
@@ -114,13 +136,14 @@ bool contains(std::string_view text, std::string_view word) {
 std::span<const DriverCall> driver_calls() { return table; }
 
 bool must_be_listed(std::string_view name) {
-  for (const std::string_view word : {"Launch", "Alloc", "Free", "MemMap", "Unmap"})
+  for (const std::string_view word : {"Launch", "Alloc", "Free", "MemMap", "Unmap", "GraphExec", "GraphInstantiate"})
     if (contains(name, word)) return true;
   return false;
 }
 
 CallClass class_of_unlisted(std::string_view name) {
   if (contains(name, "Launch")) return CallClass::launch_unknown;
+  if (name.starts_with("cuGraphExec")) return CallClass::graph_set_other;
   if (contains(name, "Graph")) return CallClass::ignored;  // graph nodes do nothing until a launch
   for (const std::string_view word :
        {"Memcpy", "Memset", "WriteValue", "BatchMemOp", "MemPrefetch", "MemDiscard"})

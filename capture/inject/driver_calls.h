@@ -16,7 +16,7 @@ enum class CallClass : uint8_t {
   launch_cooperative,
   launch_legacy,        // cuLaunch, cuLaunchGrid*: parameters set by cuParamSet*; counted, refused
   launch_multi_device,  // counted, refused
-  launch_graph,         // counted, refused: kernels in a graph give no callbacks
+  launch_graph,         // its kernels give no callbacks: the recorder runs them (graph_run.h)
   launch_unknown,       // a newer CUPTI knows a launch that this table does not: counted, refused
   // memory
   alloc,  // cuMemAlloc_v2
@@ -39,6 +39,17 @@ enum class CallClass : uint8_t {
   capture_begin,  // first parameter CUstream
   capture_end,
   stream_destroy,
+  // executable graphs: what they hold (graph_execs.h). The first parameters are the executable graph and a node or a graph.
+  graph_instantiate,  // CUgraphExec*, CUgraph
+  graph_destroy_exec,
+  graph_set_kernel,     // CUDA_KERNEL_NODE_PARAMS_v1
+  graph_set_kernel_v2,
+  graph_set_memcpy,
+  graph_set_memset,
+  graph_set_node,       // any of these by cuGraphExecNodeSetParams
+  graph_set_enabled,
+  graph_set_other,      // what can not be followed
+  graph_update,
   // the rest
   writes,   // may write device memory: held back while a snapshot is taken
   ignored,  // `why` says why it does not matter
@@ -55,11 +66,14 @@ struct DriverCall {
 std::span<const DriverCall> driver_calls();
 
 // For a name that the table does not list: `writes` for copies, fills and stream writes; launch_unknown for
-// launches; else ignored.
+// launches; graph_set_other for what concerns executable graphs; else ignored.
 CallClass class_of_unlisted(std::string_view name);
 // Whether the table must list this name.
 bool must_be_listed(std::string_view name);
 
+constexpr bool is_graph_call(CallClass c) {
+  return c >= CallClass::graph_instantiate && c <= CallClass::graph_update;
+}
 constexpr bool is_launch(CallClass c) { return c <= CallClass::launch_unknown; }
 // Held back while another thread takes a snapshot.
 constexpr bool is_gated(CallClass c) { return c <= CallClass::unmap || c == CallClass::writes; }

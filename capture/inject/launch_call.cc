@@ -77,14 +77,21 @@ LaunchCall decode_launch(CallClass cls, const void* params) {
     call.cooperative = true;
   } else {
     const auto& p = *static_cast<const cuLaunchKernelEx_params*>(params);
+    if (p.config != nullptr) return call_of(*p.config, p.f, p.kernelParams, p.extra);
     call.function = p.f;
-    if (p.config != nullptr) {
-      take_shape(call, *p.config);
-      take_attributes(call, *p.config);
-    }
     call.kernel_params = p.kernelParams;
     call.extra = p.extra;
   }
+  return call;
+}
+
+LaunchCall call_of(const CUlaunchConfig& config, CUfunction function, const void* const* params, void* const* extra) {
+  LaunchCall call;
+  call.function = function;
+  take_shape(call, config);
+  take_attributes(call, config);
+  call.kernel_params = params;
+  call.extra = extra;
   return call;
 }
 

@@ -25,6 +25,8 @@ struct LaunchCall {
 
 // `params` is CUpti_CallbackData::functionParams of a call of this class.
 LaunchCall decode_launch(CallClass cls, const void* params);
+// The same of a call that the recorder itself is about to make.
+LaunchCall call_of(const CUlaunchConfig& config, CUfunction function, const void* const* params, void* const* extra);
 
 // "cluster_dimension"; "attribute_N" for ids that this build does not know.
 std::string attribute_name(uint32_t id);

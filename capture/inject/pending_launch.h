@@ -24,6 +24,17 @@ struct PendingLaunch {
     if (std::exchange(holds_gate, false)) gate.release();
   }
 
+  void take_call(LaunchCall c) {
+    call = std::move(c);
+    record.grid = call.grid;
+    record.block = call.block;
+    record.cluster = call.cluster;
+    record.dynamic_shared_bytes = call.dynamic_shared;
+    record.cooperative = call.cooperative;
+    record.stream = reinterpret_cast<uint64_t>(call.stream);
+    record.attributes = call.attributes;
+  }
+
   Gate& gate;
   bool holds_gate = false;
 

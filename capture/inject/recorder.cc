@@ -35,6 +35,8 @@ Recorder::Recorder(bundle::RecordSettings settings, LaunchSelector selector, con
       messages_(settings_.session),
       drainer_(driver_, [this] { ++threads_.here().guard; }),
       reader_(driver_),
+      execs_(driver_),
+      silencer_(driver_),
       selector_(std::move(selector)),
       cubins_(cubin_reader()) {}
 
@@ -111,15 +113,20 @@ void Recorder::enter(ThreadState& thread, uint32_t cbid, CallClass cls, const CU
   if (stopped_ || cls == CallClass::ignored) return;
   // A call that the driver makes inside another one is part of that one.
   bool nested = false;
-  for (const Frame& f : thread.frames) nested = nested || f.in_gate || f.launch != nullptr;
+  for (const Frame& f : thread.frames) nested = nested || f.in_gate || f.records();
 
   thread.frames.emplace_back();
   Frame& frame = thread.frames.back();
   frame.cbid = cbid;
   frame.correlation = data.correlationId;
   frame.cls = cls;
-  if (is_launch(cls) && !nested) enter_launch(thread, frame, data);
-  if (is_gated(cls) && !nested && frame.launch == nullptr) {
+  if (is_launch(cls) && !nested) {
+    if (cls == CallClass::launch_graph)
+      enter_graph_launch(thread, frame, data);
+    else
+      enter_launch(thread, frame, data);
+  }
+  if (is_gated(cls) && !nested && !frame.records()) {
     gate_.enter();
     frame.in_gate = true;
   }
@@ -154,12 +161,17 @@ void Recorder::exit(ThreadState& thread, uint32_t cbid, const CUpti_CallbackData
   Frame frame = std::move(thread.frames.back());
   thread.frames.pop_back();
   if (frame.in_gate) gate_.leave();
-  if (frame.launch != nullptr) {
+  if (frame.graph != nullptr) {
+    const Guard guard(thread);
+    exit_graph_launch(*frame.graph);
+  } else if (frame.launch != nullptr) {
     const Guard guard(thread);
     PendingLaunch& pending = *frame.launch;
     settle(pending, stopped_ ? Status(unsupported("stopped: recording ended before the launch did"))
-                             : end(frame, pending, data));
+                             : end(frame, pending, data.functionReturnValue != nullptr ? first<CUresult>(data.functionReturnValue)
+                                                                                     : CUDA_ERROR_UNKNOWN));
   } else if (!stopped_) {
+    const Guard guard(thread);  // what is made of an executable graph is asked of the driver
     note_result(frame, data);
   }
 }
@@ -216,6 +228,7 @@ void Recorder::note_result(Frame& frame, const CUpti_CallbackData& data) {
       return;
     }
     default:
+      if (is_graph_call(frame.cls)) return note_graph_call(frame, data);
       if (!frame.loaded.empty()) note_handles(frame, params);
   }
 }
@@ -285,7 +298,7 @@ void Recorder::on_resource(uint32_t cbid, const CUpti_ResourceData& data) {
     ThreadState& thread = threads_.here();
     // Lazy loading brings the cubin of the last launch that was asked for inside that launch.
     const bool in_launch = std::any_of(thread.frames.begin(), thread.frames.end(),
-                                       [](const Frame& f) { return f.launch != nullptr; });
+                                       [](const Frame& f) { return f.records(); });
     if (selector_.exhausted() && !in_launch) return;
     const auto key = cubins_.loaded(module->moduleId,
                                     {reinterpret_cast<const std::byte*>(module->pCubin), module->cubinSize});
@@ -318,7 +331,7 @@ void Recorder::complete(bool quiet, bool was_stopped) {
   const std::lock_guard lock(state_);
   if (unread_graphs_ != 0) {
     warnings_.push_back(fmt::format(
-        "{} graph launches were not looked into: kernels in graphs are not recorded", unread_graphs_));
+        "{} graph launches were not looked into: {}", unread_graphs_, unread_graph_));
     messages_.add(bundle::message_warning, warnings_.back());
   }
   auto stat = [this](const char* name, auto value) {
@@ -328,6 +341,7 @@ void Recorder::complete(bool quiet, bool was_stopped) {
   stat("matched", selector_.matched());
   stat("recorded", recorded_);
   stat("skipped", skipped_);
+  stat("captured", captured_);
   stat("seconds", seconds_);
   if (writer_ == nullptr || was_stopped) return;
   if (!quiet) {

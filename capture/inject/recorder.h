@@ -25,6 +25,8 @@
 #include "capture/inject/driver_api.h"
 #include "capture/inject/driver_calls.h"
 #include "capture/inject/gate.h"
+#include "capture/inject/graph_execs.h"
+#include "capture/inject/graph_silencer.h"
 #include "capture/inject/kernel_handle.h"
 #include "capture/inject/launch_call.h"
 #include "capture/inject/messages.h"
@@ -67,16 +69,39 @@ class Recorder {
   void enter_launch(ThreadState& thread, Frame& frame, const CUpti_CallbackData& data);
   Status ensure_bundle(CUcontext context);
   Status begin(Frame& frame, PendingLaunch& pending, const CUpti_CallbackData& data);
-  Status refuse_capture(const PendingLaunch& pending, bool per_thread_default);
+  // What the null stream stands for in this call.
+  CUstream stream_of(CUstream given, uint32_t cbid) const;
+  // Whether a launch into this stream becomes a node of a graph instead of running; counts it.
+  bool captured(CUstream stream);
+  struct Where {
+    CUcontext context = nullptr;
+    int device = -1;
+  };
+  // What has to hold before anything is recorded: a context of the bundle's device, no capture, no other thread at work. The gate
+  // is held when this succeeded.
+  Result<Where> admit(CUstream stream);
+  Status refuse_capture(CUstream stream);
+  // Everything between the decoded call and the launch: its kernel, code, parameters, and the memory before it.
+  Status prepare(Frame& frame, PendingLaunch& pending, const char* symbol);
   Status read_parameters(PendingLaunch& pending);
   Status choose_cubin(Frame& frame, PendingLaunch& pending);
   Result<std::vector<KnownRegion>> variables_of(const PendingLaunch& pending);
   Status drain(CUcontext context, CUresult* failure);
-  Status end(Frame& frame, PendingLaunch& pending, const CUpti_CallbackData& data);
+  Status end(Frame& frame, PendingLaunch& pending, CUresult launched);
   void settle(PendingLaunch& pending, const Status& status);
   void add_record(const bundle::LaunchRecord& record);
   // The bundle can take no more: its last record says so, if even that fits, and recording stops.
   void give_up(const bundle::LaunchRecord& record, const Error& why);
+
+  // recorder_graph.cc: graphs
+  void enter_graph_launch(ThreadState& thread, Frame& frame, const CUpti_CallbackData& data);
+  void exit_graph_launch(PendingGraph& graph);
+  void skip_unread_graph(const CUpti_CallbackData& data, const std::string& why);
+  // Runs the nodes up to the last that is recorded. What could not be recorded has its reason when this returns.
+  Status run_graph(Frame& frame, PendingGraph& graph);
+  CUresult record_node(Frame& frame, PendingGraph& graph, size_t node, uint64_t ordinal);
+  void refuse_nodes(const PendingGraph& graph, size_t from, const std::string& why);
+  void note_graph_call(const Frame& frame, const CUpti_CallbackData& data);
 
   bundle::RecordSettings settings_;
   const DriverApi driver_;
@@ -92,6 +117,8 @@ class Recorder {
   Gate gate_;
   Drainer drainer_;
   DeviceReader reader_;  // under the exclusive side of the gate
+  GraphExecs execs_;
+  GraphSilencer silencer_;  // under the exclusive side of the gate
 
   std::mutex state_;
   LaunchSelector selector_;
@@ -99,7 +126,9 @@ class Recorder {
   CubinIndex cubins_;
   std::multiset<uint64_t> capturing_;     // streams
   std::vector<CUcontext> lost_contexts_;  // destroyed; the reader has not heard yet
-  uint64_t seen_ = 0, unread_graphs_ = 0;
+  uint64_t seen_ = 0, captured_ = 0, unread_graphs_ = 0;
+  std::string unread_graph_;  // why the first of them was not read
+  int32_t graph_launches_ = 0;
   std::vector<std::string> warnings_;
   std::unordered_set<std::string> warned_;
 

@@ -5,34 +5,15 @@
 #include "capture/inject/param_block.h"
 #include "capture/inject/pending_launch.h"
 #include "capture/inject/recorder.h"
+#include "capture/inject/relaxed_capture.h"
 #include "capture/inject/signals.h"
 
 namespace xtrace::inject {
 namespace {
 
-// While it lives, calls of this thread are allowed although another thread captures a stream in global mode.
-class RelaxedCapture {
- public:
-  explicit RelaxedCapture(const DriverApi& api) : api_(api) {
-    ok_ = api_.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
-  }
-  ~RelaxedCapture() {
-    if (ok_) api_.cuThreadExchangeStreamCaptureMode(&mode_);
-  }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  const DriverApi& api_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-  bool ok_ = false;
-};
-
 // Why launches of this class are refused; empty when they are not.
 std::string_view refusal(CallClass cls) {
   switch (cls) {
-    case CallClass::launch_graph:
-      return "graph launch: kernels in graphs are not recorded";
     case CallClass::launch_multi_device:
       return "multi-device launch: cuLaunchCooperativeKernelMultiDevice is not recorded";
     case CallClass::launch_legacy:
@@ -82,6 +63,7 @@ void delete_pending(PendingLaunch* p) noexcept { delete p; }
 void Recorder::enter_launch(ThreadState& thread, Frame& frame, const CUpti_CallbackData& data) {
   const Guard guard(thread);
   const std::string_view refused = refusal(frame.cls);
+  if (refused.empty() && captured(stream_of(decode_launch(frame.cls, data.functionParams).stream, frame.cbid))) return;
   std::string symbol = data.symbolName != nullptr ? data.symbolName : "";
   bool want_name = false;
   {
@@ -98,7 +80,6 @@ void Recorder::enter_launch(ThreadState& thread, Frame& frame, const CUpti_Callb
     const std::lock_guard lock(state_);
     record.ordinal = seen_++;
     const auto answer = refused.empty() ? selector_.next(symbol) : selector_.next_unnamed();
-    if (!refused.empty() && answer == LaunchSelector::Answer::other_kernel) ++unread_graphs_;
     if (answer != LaunchSelector::Answer::take && writer_made_) return;
     if (answer != LaunchSelector::Answer::take) record.status = bundle::LaunchStatus::skipped;
   }
@@ -139,9 +120,24 @@ Status Recorder::ensure_bundle(CUcontext context) {
   return {};
 }
 
-Status Recorder::refuse_capture(const PendingLaunch& pending, bool per_thread_default) {
-  CUstream stream = pending.call.stream;
-  if (stream == nullptr) stream = per_thread_default ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+CUstream Recorder::stream_of(CUstream given, uint32_t cbid) const {
+  if (given != nullptr) return given;
+  return per_thread_default_[cbid] ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
+bool Recorder::captured(CUstream stream) {
+  {
+    const std::lock_guard lock(state_);
+    if (capturing_.empty()) return false;
+  }
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (driver_.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return false;
+  const std::lock_guard lock(state_);
+  ++captured_;
+  return true;
+}
+
+Status Recorder::refuse_capture(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   // Asked of the legacy stream while another one is captured, the driver answers with an error.
   const CUresult r = driver_.cuStreamIsCapturing(stream, &status);
@@ -236,36 +232,40 @@ Result<std::vector<KnownRegion>> Recorder::variables_of(const PendingLaunch& pen
 
 Status Recorder::begin(Frame& frame, PendingLaunch& pending, const CUpti_CallbackData& data) {
   const SpentTime spent(pending.seconds);
-  pending.call = decode_launch(frame.cls, data.functionParams);
-  bundle::LaunchRecord& record = pending.record;
-  record.grid = pending.call.grid;
-  record.block = pending.call.block;
-  record.cluster = pending.call.cluster;
-  record.dynamic_shared_bytes = pending.call.dynamic_shared;
-  record.cooperative = pending.call.cooperative;
-  record.stream = reinterpret_cast<uint64_t>(pending.call.stream);
-  record.attributes = pending.call.attributes;
+  pending.take_call(decode_launch(frame.cls, data.functionParams));
+  XT_TRY(const Where where, admit(stream_of(pending.call.stream, frame.cbid)));
+  pending.holds_gate = true;
+  pending.context = where.context;
+  pending.device = where.device;
+  const RelaxedCapture relaxed(driver_);
+  return prepare(frame, pending, data.symbolName);
+}
 
-  if (driver_.cuCtxGetCurrent(&pending.context) != CUDA_SUCCESS || pending.context == nullptr)
+Result<Recorder::Where> Recorder::admit(CUstream stream) {
+  Where where;
+  if (driver_.cuCtxGetCurrent(&where.context) != CUDA_SUCCESS || where.context == nullptr)
     return unsupported("context: none is current");
-  XT_TRY_STATUS(refuse_capture(pending, per_thread_default_[frame.cbid]));
+  XT_TRY_STATUS(refuse_capture(stream));
   CUdevice dev = -1;
   if (const CUresult r = driver_.cuCtxGetDevice(&dev); r != CUDA_SUCCESS)
     return unsupported("context: its device could not be had: {}", driver_.name_of(r));
   if (dev != device_)
     return unsupported("other device: launched on device {}, this bundle holds launches of device {}", dev,
                        device_);
-  pending.device = dev;
+  where.device = dev;
 
   const auto timeout = std::chrono::milliseconds(settings_.drain_timeout_ms);
   if (!gate_.acquire(timeout))
     return unsupported("busy device: driver calls of other threads did not end within {} ms",
                        timeout.count());
-  pending.holds_gate = true;
-  if (stopped_) return unsupported("stopped: the application is ending");
-  const RelaxedCapture relaxed(driver_);
+  if (!stopped_) return where;
+  gate_.release();
+  return unsupported("stopped: the application is ending");
+}
 
-  auto handle = resolve_kernel(driver_, pending.call.function, data.symbolName);
+Status Recorder::prepare(Frame& frame, PendingLaunch& pending, const char* symbol) {
+  bundle::LaunchRecord& record = pending.record;
+  auto handle = resolve_kernel(driver_, pending.call.function, symbol);
   if (!handle) return in_class("function", handle.error());
   pending.handle = std::move(*handle);
   record.kernel = pending.handle.name;
@@ -281,7 +281,7 @@ Status Recorder::begin(Frame& frame, PendingLaunch& pending, const CUpti_Callbac
 
   SnapshotRequest request;
   request.context = pending.context;
-  request.device = dev;
+  request.device = pending.device;
   request.param_block = record.param_block;
   request.all = settings_.scope == "all";
   request.max_bytes = settings_.max_bytes;
@@ -296,12 +296,9 @@ Status Recorder::begin(Frame& frame, PendingLaunch& pending, const CUpti_Callbac
   return pending.snapshot->before(request);
 }
 
-Status Recorder::end(Frame& frame, PendingLaunch& pending, const CUpti_CallbackData& data) {
+Status Recorder::end(Frame& frame, PendingLaunch& pending, CUresult launched) {
   const SpentTime spent(pending.seconds);
   const RelaxedCapture relaxed(driver_);
-  const CUresult launched = data.functionReturnValue != nullptr
-                                ? *static_cast<const CUresult*>(data.functionReturnValue)
-                                : CUDA_ERROR_UNKNOWN;
   if (launched != CUDA_SUCCESS) return unsupported("launch failed: {}", driver_.name_of(launched));
 
   if (!pending.cubin) {

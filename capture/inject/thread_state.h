@@ -15,9 +15,14 @@
 namespace xtrace::inject {
 
 struct PendingLaunch;
+struct PendingGraph;
 void delete_pending(PendingLaunch* p) noexcept;
+void delete_pending(PendingGraph* p) noexcept;
 struct PendingDeleter {
-  void operator()(PendingLaunch* p) const noexcept { delete_pending(p); }
+  template <typename T>
+  void operator()(T* p) const noexcept {
+    delete_pending(p);
+  }
 };
 
 // One driver call between its ENTER and its EXIT.
@@ -28,6 +33,8 @@ struct Frame {
   std::vector<Hash128> loaded;                            // cubins loaded inside it
   std::vector<Allocation> removed;                        // frees: to be put back should the call fail
   std::unique_ptr<PendingLaunch, PendingDeleter> launch;  // a launch that is being recorded
+  std::unique_ptr<PendingGraph, PendingDeleter> graph;    // a graph launch of which kernels are
+  bool records() const { return launch != nullptr || graph != nullptr; }
 };
 
 struct ThreadState {

@@ -268,7 +268,8 @@ void declare(CommandLine& line, RecordFlags& f) {
               "only kernels whose mangled or demangled name matches this POSIX extended regular expression");
   line.option(
       "--launches", f.settings.launches,
-      "which of the matching launches, counted from 0: N, N-M, every:N, skip:N, max:N, joined by commas");
+      "which of the matching launches, counted from 0: N, N-M, every:N, skip:N, max:N, joined by commas; each kernel of a "
+      "launched CUDA graph is one");
   line.option("--scope", f.settings.scope,
               "memory to record: reachable (what pointers lead to) or all (every allocation seen)");
   line.option("--max-bytes", f.max_bytes, "skip launches with more memory than this; K, M, G, T; 0 = no limit");

@@ -21,8 +21,8 @@ struct Advice {
   std::string_view reason, text;
 };
 constexpr Advice advice[] = {
-    {"graph launch", "run the program without CUDA graphs (PyTorch: no CUDAGraph, no mode=\"reduce-overhead\"; JAX: "
-                     "XLA_FLAGS=--xla_gpu_enable_command_buffer=)"},
+    {"graph launch", "kernels of this graph can be recorded where the program runs without CUDA graphs (PyTorch: no CUDAGraph, no "
+                     "mode=\"reduce-overhead\"; JAX: XLA_FLAGS=--xla_gpu_enable_command_buffer=)"},
     {"size limit", "--max-bytes 0 lifts the limit; a program that takes most of the GPU at once may be told to take less (JAX: "
                    "XLA_PYTHON_CLIENT_PREALLOCATE=false), --kernel and --launches choose few launches"},
     {"busy device", "--drain-timeout waits longer; a kernel that waits for the host can not be recorded"},
@@ -41,6 +41,11 @@ std::string shown(const std::string& absolute) {
   std::error_code none;
   const fs::path here = fs::path(absolute).lexically_relative(fs::current_path(none));
   return here.empty() || here.native().starts_with("..") ? absolute : here.string();
+}
+
+uint64_t captured_count(const RecordMessages& messages) {
+  const auto it = messages.stats.find("captured");
+  return it == messages.stats.end() ? 0 : std::strtoull(it->second.c_str(), nullptr, 10);
 }
 
 std::string how_it_ended(const ChildEnd& end) {
@@ -99,6 +104,8 @@ void print_summary(const RecordSettings& settings, const RecordOutcome& o, const
            o.recorded, o.skipped);
   notice("  memory   {} stored as {}\n", human_bytes(o.raw), human_bytes(o.stored));
   notice("  time     {:.1f} s, of which {:.1f} s for recording\n", end.seconds, o.recorder_seconds);
+  if (const uint64_t captured = captured_count(messages); captured != 0)
+    notice("  captured {} {} into graphs: kernels of a graph count when it is launched\n", captured, captured == 1 ? "launch went" : "launches went");
   for (const auto& [name, skips] : o.by_class) {
     notice("  skipped  {} {}: {}\n", skips.count, skips.count == 1 ? "launch" : "launches",
            printable(with_readable_names(skips.first)));
@@ -149,7 +156,8 @@ std::string summary_json(const RecordSettings& settings, const std::vector<std::
   j["launches"] = {{"seen", complete ? Json(outcome->seen) : Json()},
                    {"recorded", outcome ? outcome->recorded : 0},
                    {"skipped", outcome ? outcome->skipped : 0},
-                   {"not_asked_for", complete ? Json(outcome->seen - outcome->recorded - outcome->skipped) : Json()}};
+                   {"not_asked_for", complete ? Json(outcome->seen - outcome->recorded - outcome->skipped) : Json()},
+                   {"captured", complete ? Json(captured_count(messages)) : Json()}};
   j["memory_bytes"] = counted(&RecordOutcome::raw);
   j["stored_bytes"] = counted(&RecordOutcome::stored);
   j["seconds"] = end.seconds;

@@ -1,110 +1,11 @@
-// The injected library, end to end: a program with a fake driver and a fake CUPTI, recorded through `xtrace
-// record`.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+// The injected library, end to end.
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "capture/bundle/bundle_reader.h"
+#include "tests/unit/inject/record_fixture.h"
 
 namespace xtrace::inject {
 namespace {
-
-namespace fs = std::filesystem;
-using bundle::BundleReader;
-using bundle::LaunchRecord;
-using bundle::LaunchStatus;
-using bundle::Region;
-using bundle::RegionKind;
-using testing::HasSubstr;
-
-struct Recording {
-  int status = 0;        // of xtrace; 128 + signal when it was killed
-  std::string out, err;  // of xtrace and the program together, as a user sees them
-  fs::path bundle;
-  std::unique_ptr<BundleReader> reader;  // null when there is no bundle
-  const std::vector<LaunchRecord>& launches() const { return reader->launches(); }
-};
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-class Record : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "/xtrace-inject-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
-  pid_t start(std::vector<std::string> command) {
-    const pid_t child = fork();
-    if (child != 0) return child;
-    if (!freopen((directory_ / "out").c_str(), "w", stdout) ||
-        !freopen((directory_ / "err").c_str(), "w", stderr))
-      _exit(99);
-    setenv("LD_LIBRARY_PATH", XTRACE_FAKE_DIR, 1);
-    setenv("TMPDIR", directory_.c_str(), 1);
-    unsetenv("CUDA_INJECTION64_PATH");
-    for (const auto& [name, value] : environment_) setenv(name.c_str(), value.c_str(), 1);
-    if (largest_file_ != 0) {
-      signal(SIGXFSZ, SIG_IGN);  // inherited: a write fails as on a full disk
-      const rlimit limit{largest_file_, largest_file_};
-      setrlimit(RLIMIT_FSIZE, &limit);
-    }
-    std::vector<char*> argv;
-    for (std::string& a : command) argv.push_back(a.data());
-    argv.push_back(nullptr);
-    execv(argv[0], argv.data());
-    _exit(98);
-  }
-  Recording finish(pid_t child) {
-    Recording run;
-    int status = 0;
-    waitpid(child, &status, 0);
-    run.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    run.out = text_of(directory_ / "out");
-    run.err = text_of(directory_ / "err");
-    run.bundle = directory_ / "run.xtr";
-    if (auto reader = BundleReader::open(run.bundle)) run.reader = std::move(*reader);
-    return run;
-  }
-  std::vector<std::string> command(const std::string& scenario, const std::vector<std::string>& options) {
-    std::vector<std::string> c = {XTRACE_PROGRAM, "record",
-                                  "-o",           (directory_ / "run.xtr").string(),
-                                  "--cupti",      XTRACE_FAKE_DIR "/libcupti.so.13"};
-    c.insert(c.end(), options.begin(), options.end());
-    c.insert(c.end(), {"--", XTRACE_FAKE_APP, scenario});
-    return c;
-  }
-  Recording record(const std::string& scenario, const std::vector<std::string>& options = {}) {
-    return finish(start(command(scenario, options)));
-  }
-
-  fs::path directory_;
-  std::vector<std::pair<std::string, std::string>> environment_;
-  uint64_t largest_file_ = 0;  // 0 = no limit
-};
-
-std::vector<float> floats_of(const Recording& run, const std::vector<Hash128>& chunks, uint64_t size) {
-  const auto bytes = run.reader->memory(chunks, size);
-  EXPECT_TRUE(bytes) << (bytes ? "" : bytes.error().to_string());
-  std::vector<float> out(size / 4);
-  if (bytes) std::memcpy(out.data(), bytes->data(), out.size() * 4);
-  return out;
-}
 
 TEST_F(Record, ImagesAreFromBeforeAndAfterEachLaunch) {
   const Recording run = record("basic");
@@ -257,27 +158,6 @@ TEST_F(Record, AFullDiskIsTheReasonOfTheLastLaunch) {
   EXPECT_THAT(run.launches()[1].skip_reason, HasSubstr("File too large"));
 }
 
-TEST_F(Record, CapturedAndGraphLaunchesAreSkippedByName) {
-  const Recording run = record("capture");
-  EXPECT_EQ(run.status, 3);
-  ASSERT_EQ(run.launches().size(), 4u);
-  EXPECT_THAT(run.launches()[0].skip_reason, HasSubstr("stream capture: the launch is being captured"));
-  EXPECT_THAT(run.launches()[1].skip_reason, HasSubstr("stream capture: another stream"));
-  EXPECT_THAT(run.launches()[2].skip_reason, HasSubstr("graph launch"));
-  EXPECT_EQ(run.launches()[2].api, "cuGraphLaunch");
-  EXPECT_EQ(run.launches()[3].status, LaunchStatus::recorded);
-  EXPECT_THAT(run.err, HasSubstr("3 launches that were asked for were not recorded"));
-  EXPECT_THAT(run.err, HasSubstr("skipped  1 launch: graph launch"));
-  EXPECT_THAT(run.err, HasSubstr("hint: run the program without CUDA graphs"));
-}
-
-TEST_F(Record, AGraphLaunchIsOnlyAWarningWhenKernelsAreNamed) {
-  const Recording run = record("capture", {"--kernel", "scale", "--launches", "2"});
-  EXPECT_EQ(run.status, 7) << run.err;
-  ASSERT_EQ(run.launches().size(), 1u);
-  EXPECT_THAT(run.err, HasSubstr("1 graph launches were not looked into"));
-}
-
 TEST_F(Record, ABusyDeviceDoesNotHangTheProgram) {
   const Recording run = record("hang", {"--drain-timeout", "1"});
   EXPECT_EQ(run.status, 3);
@@ -424,7 +304,7 @@ TEST_F(Record, TheSummaryAsJson) {
   auto j = summary("basic", {"--launches", "0-1"});
   EXPECT_EQ(j.at("bundle"), (directory_ / "run.xtr").lexically_normal().string());
   EXPECT_EQ(j.at("complete"), true);
-  EXPECT_EQ(j.at("launches"), nlohmann::json::parse(R"({"seen": 3, "recorded": 2, "skipped": 0, "not_asked_for": 1})"));
+  EXPECT_EQ(j.at("launches"), nlohmann::json::parse(R"({"seen": 3, "recorded": 2, "skipped": 0, "not_asked_for": 1, "captured": 0})"));
   EXPECT_EQ(j.at("memory_bytes"), 4 * 4000);
   EXPECT_EQ(j.at("stored_bytes"), fs::file_size(directory_ / "run.xtr/pack"));
   EXPECT_GT(j.at("seconds"), 0);
@@ -433,21 +313,22 @@ TEST_F(Record, TheSummaryAsJson) {
   EXPECT_TRUE(j.at("skipped").empty());
 
   j = summary("capture", {});
-  EXPECT_EQ(j.at("launches"), nlohmann::json::parse(R"({"seen": 4, "recorded": 1, "skipped": 3, "not_asked_for": 0})"));
+  EXPECT_EQ(j.at("launches"),
+            nlohmann::json::parse(R"({"seen": 4, "recorded": 2, "skipped": 2, "not_asked_for": 0, "captured": 1})"));
   ASSERT_EQ(j.at("skipped").size(), 2u);
   EXPECT_EQ(j.at("skipped")[0].at("reason"), "graph launch");
   EXPECT_EQ(j.at("skipped")[0].at("count"), 1);
   EXPECT_THAT(j.at("skipped")[0].at("hint").get<std::string>(), HasSubstr("without CUDA graphs"));
-  EXPECT_EQ(j.at("skipped")[1].at("count"), 2);
+  EXPECT_EQ(j.at("skipped")[1].at("count"), 1);
   EXPECT_TRUE(j.at("skipped")[1].at("hint").is_null());
-  EXPECT_EQ(j.at("error"), "3 launches that were asked for were not recorded");
+  EXPECT_EQ(j.at("error"), "2 launches that were asked for were not recorded");
 
   j = summary("variables", {"--quiet"});
   EXPECT_EQ(j.at("warnings").size(), 2u);
 
   j = summary("killed", {});   // nobody counted
   EXPECT_EQ(j.at("complete"), false);
-  EXPECT_EQ(j.at("launches"), nlohmann::json::parse(R"({"seen": null, "recorded": 3, "skipped": 0, "not_asked_for": null})"));
+  EXPECT_EQ(j.at("launches"), nlohmann::json::parse(R"({"seen": null, "recorded": 3, "skipped": 0, "not_asked_for": null, "captured": null})"));
   EXPECT_TRUE(j.at("program").at("exit_status").is_null());
   EXPECT_EQ(j.at("program").at("signal"), 9);
   EXPECT_EQ(j.at("hint"), "launches that were finished before can be used");

@@ -1,4 +1,5 @@
 #include "tests/unit/inject/fake/fake_driver.h"
+#include "tests/unit/inject/fake/fake_state.h"
 
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -14,75 +15,16 @@
 #include <string>
 #include <vector>
 
-namespace {
-
-struct Memory {
-  size_t size = 0;
-  unsigned type = CU_MEMORYTYPE_DEVICE;
-  int device = 0;
-};
-struct Variable {
-  const char* name;
-  CUdeviceptr address;
-  size_t size;
-};
-struct Param {
-  size_t offset, size;
-};
-// The kernels of fixtures/cubins that the test uses, and what they do here.
-struct Kernel {
-  const char* name;
-  std::vector<Param> params;
-  int registers, static_shared;
-  void (*run)(const void* const* values);
-};
-
-template <typename T>
-T& value(const void* const* values, int i) {
-  return *const_cast<T*>(static_cast<const T*>(values[i]));
-}
-template <typename T>
-T* memory_at(CUdeviceptr address) {
-  return reinterpret_cast<T*>(address);
-}
-
-struct Module {
-  std::vector<std::byte> cubin;
-  uint32_t id = 0;
-  bool announced = false;
-  std::vector<Variable> variables;
-};
-struct Function {
-  const Kernel* kernel;
-  Module* module;
-};
-struct Library {
-  Module module;
-};
-
-struct State {
-  CUdeviceptr last_host_memory = 0;
-  std::recursive_mutex mutex;
-  fake_callback callback = nullptr;
-  void* user = nullptr;
-  std::set<std::pair<int, uint32_t>> enabled;
-  std::map<CUdeviceptr, Memory> memory;
-  CUdeviceptr next = 0x5a0000000000;
-  uint32_t next_module = 1;
-  std::set<CUstream> capturing;
-  CUresult launch_result = CUDA_SUCCESS, wait_result = CUDA_SUCCESS;
-  bool announce_late = false;
-  std::mutex wait_mutex;
-  std::condition_variable released;
-  bool hanging = false;
-  std::atomic<bool> busy{false};  // launched and not waited for
-  std::atomic<unsigned> reads_while_busy{0};
-  std::atomic<uint32_t> correlation{1};
-};
+namespace fake {
 State& state() {
   static State* s = new State;  // used by exit handlers
   return *s;
 }
+}  // namespace fake
+
+namespace {
+
+using namespace fake;
 
 const std::vector<Kernel>& kernels() {
   static const auto* table = new std::vector<Kernel>{
@@ -111,6 +53,7 @@ const std::vector<Kernel>& kernels() {
        24,
        128,
        [](const void* const* v) { *memory_at<int>(value<CUdeviceptr>(v, 0)) = value<int>(v, 1); }},
+      {"xtrace_silent", {}, 4, 0, [](const void* const*) {}},  // of the recorder's own module, which is text
   };
   return *table;
 }
@@ -136,38 +79,6 @@ std::pair<const CUdeviceptr, Memory>* find_memory(CUdeviceptr address) {
   return address - it->first < it->second.size ? &*it : nullptr;
 }
 
-// ENTER, the call, EXIT.
-template <typename Params, typename Body>
-CUresult traced(uint32_t cbid, const char* name, Params params, const char* symbol, Body body) {
-  State& s = state();
-  bool on;
-  {
-    const std::lock_guard lock(s.mutex);
-    on = s.callback != nullptr && s.enabled.contains({CUPTI_CB_DOMAIN_DRIVER_API, cbid});
-  }
-  if (!on) return body();
-  CUresult result = CUDA_SUCCESS;
-  uint64_t correlation_data = 0;
-  CUpti_CallbackData data{};
-  data.callbackSite = CUPTI_API_ENTER;
-  data.functionName = name;
-  data.functionParams = &params;
-  data.functionReturnValue = &result;
-  data.symbolName = symbol;
-  data.context = reinterpret_cast<CUcontext>(0x10);
-  data.correlationData = &correlation_data;
-  data.correlationId = s.correlation++;
-  s.callback(s.user, CUPTI_CB_DOMAIN_DRIVER_API, cbid, &data);
-  result = body();
-  data.callbackSite = CUPTI_API_EXIT;
-  s.callback(s.user, CUPTI_CB_DOMAIN_DRIVER_API, cbid, &data);
-  return result;
-}
-#define UNPACK(...) __VA_ARGS__
-#define TRACED(name, symbol, params, ...)                                     \
-  traced(CUPTI_DRIVER_TRACE_CBID_##name, #name, name##_params{UNPACK params}, \
-         symbol, [&]() -> CUresult __VA_ARGS__)
-
 void announce(Module& m) {
   State& s = state();
   if (m.announced) return;
@@ -187,6 +98,7 @@ Module make_module(const void* image) {
   uint64_t size;
   std::memcpy(&size, image, 8);
   Module m;
+  if (std::memcmp(image, ".version", 8) == 0) return m.announced = true, m;  // PTX
   const auto* bytes = static_cast<const std::byte*>(image) + 8;
   m.cubin.assign(bytes, bytes + size);
   m.id = state().next_module++;
@@ -217,12 +129,6 @@ const Kernel* find_kernel(const char* name) {
   return nullptr;
 }
 
-// Functions are even, kernels (of libraries) odd, so that each kind of handle refuses the other.
-bool is_kernel(const void* handle) { return (reinterpret_cast<uint64_t>(handle) & 1) != 0; }
-Function* function_of(const void* handle) {
-  return reinterpret_cast<Function*>(reinterpret_cast<uint64_t>(handle) & ~1ull);
-}
-
 CUresult param_info(const Function& f, size_t i, size_t* offset, size_t* size) {
   if (i >= f.kernel->params.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = f.kernel->params[i].offset;
@@ -230,14 +136,11 @@ CUresult param_info(const Function& f, size_t i, size_t* offset, size_t* size) {
   return CUDA_SUCCESS;
 }
 
-CUresult run(CUfunction handle, CUstream stream, void** values) {
-  State& s = state();
-  Function& f = *function_of(handle);
-  announce(*f.module);
-  if (s.launch_result != CUDA_SUCCESS) return s.launch_result;
-  if (s.capturing.contains(stream)) return CUDA_SUCCESS;
-  s.busy = true;
-  f.kernel->run(values);
+CUresult launch(CUfunction handle, const CUlaunchConfig& config, const void* const* values) {
+  if (state().launch_result != CUDA_SUCCESS) return state().launch_result;
+  if (!state().capturing.contains(config.hStream)) return run(handle, config.hStream, values);
+  announce(*function_of(handle)->module);
+  capture_kernel(config.hStream, handle, config, values);
   return CUDA_SUCCESS;
 }
 
@@ -250,6 +153,15 @@ CUresult wait() {
 }
 
 }  // namespace
+
+CUresult fake::run(CUfunction handle, CUstream, const void* const* values) {
+  State& s = state();
+  Function& f = *function_of(handle);
+  announce(*f.module);
+  s.busy = true;
+  f.kernel->run(values);
+  return CUDA_SUCCESS;
+}
 
 extern "C" {
 
@@ -473,24 +385,25 @@ CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode) {
 }
 CUresult cuStreamEndCapture(CUstream s, CUgraph* graph) {
   return TRACED(cuStreamEndCapture, nullptr, (s, graph),
-                { return state().capturing.erase(s), *graph = nullptr, CUDA_SUCCESS; });
-}
-CUresult cuGraphLaunch(CUgraphExec graph, CUstream s) {
-  return TRACED(cuGraphLaunch, nullptr, (graph, s), { return CUDA_SUCCESS; });
+                { return state().capturing.erase(s), *graph = end_capture(s), CUDA_SUCCESS; });
 }
 CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                         unsigned bz, unsigned shared, CUstream s, void** values, void** extra) {
   return TRACED(cuLaunchKernel, function_of(f)->kernel->name,
                 (f, gx, gy, gz, bx, by, bz, shared, s, values, extra), {
-                  if (values != nullptr) return run(f, s, values);
+                  CUlaunchConfig config{};
+                  config.gridDimX = gx, config.gridDimY = gy, config.gridDimZ = gz;
+                  config.blockDimX = bx, config.blockDimY = by, config.blockDimZ = bz;
+                  config.hStream = s;
+                  if (values != nullptr) return launch(f, config, values);
                   std::vector<void*> from_buffer;  // extra[1] is the buffer
                   for (const Param& p : function_of(f)->kernel->params)
                     from_buffer.push_back(static_cast<char*>(extra[1]) + p.offset);
-                  return run(f, s, from_buffer.data());
+                  return launch(f, config, from_buffer.data());
                 });
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** values, void** extra) {
   return TRACED(cuLaunchKernelEx, function_of(f)->kernel->name, (config, f, values, extra),
-                { return run(f, config->hStream, values); });
+                { return launch(f, *config, values); });
 }
 }

@@ -1,0 +1,59 @@
+// What each executable graph of the application holds. The driver does not tell: of an executable graph only its launch is
+// visible. So the graph that it was made from is cloned, and what the application changes in the executable one afterwards is
+// changed in the clone, too; what can not be followed makes it one whose kernels are refused by name.
+//
+// Makes driver calls: only under the recorder's guard, and not with a lock of the recorder held. An executable graph is used by
+// one thread at a time (the driver demands it); the table itself may be used by all.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/hash.h"
+#include "capture/inject/graph_nodes.h"
+
+namespace xtrace::inject {
+
+struct ExecGraph {
+  explicit ExecGraph(const DriverApi& a) : api(a) {}
+  ~ExecGraph();
+  ExecGraph(const ExecGraph&) = delete;
+  ExecGraph& operator=(const ExecGraph&) = delete;
+
+  const DriverApi& api;
+  CUgraph content = nullptr;             // ours; null when it could not be had
+  std::vector<GraphNode> nodes;          // of `content`; without it, of the graph it was made from, which may be gone
+  std::vector<std::string> kernels;      // names, by node; empty for other nodes
+  std::vector<bool> enabled;             // by node: the application can switch nodes off, and an update leaves them off
+  std::unordered_map<CUgraphNode, size_t> made_from;  // handles by which the application names nodes
+  std::string refusal;                   // why no kernel of it can be recorded
+  bool readable = false;                 // `nodes` is known
+};
+
+class GraphExecs {
+ public:
+  explicit GraphExecs(const DriverApi& api) : api_(api) {}
+
+  void instantiated(CUgraphExec exec, CUgraph graph);
+  void destroyed(CUgraphExec exec);
+  std::shared_ptr<ExecGraph> find(CUgraphExec exec);
+
+  // `set` changes a node of the clone as `call` changed the node of the executable graph.
+  void changed(CUgraphExec exec, CUgraphNode node, std::string_view call, const std::function<CUresult(CUgraphNode)>& set);
+  void switched(CUgraphExec exec, CUgraphNode node, bool on);
+  void updated(CUgraphExec exec, CUgraph graph);
+  void refuse(CUgraphExec exec, std::string_view why);
+
+ private:
+  Status take_content(ExecGraph& e, CUgraph graph);
+
+  const DriverApi& api_;
+  std::mutex mutex_;  // the table
+  std::unordered_map<CUgraphExec, std::shared_ptr<ExecGraph>> execs_;
+};
+
+}  // namespace xtrace::inject
