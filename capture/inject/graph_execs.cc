@@ -41,9 +41,21 @@ Status GraphExecs::take_content(ExecGraph& e, CUgraph graph) {
   return {};
 }
 
-void GraphExecs::instantiated(CUgraphExec exec, CUgraph graph) {
+Status GraphExecs::count_nodes(ExecGraph& e, CUgraph graph) {
+  if (const std::string missing = missing_graph_call(api_); !missing.empty())
+    return unsupported("this driver has no {}", missing);
+  XT_TRY(e.nodes, nodes_in_order(api_, graph));
+  e.kernels.resize(e.nodes.size());
+  e.enabled.assign(e.nodes.size(), true);
+  for (size_t i = 0; i < e.nodes.size(); ++i) e.made_from.emplace(e.nodes[i].handle, i);
+  e.readable = true;
+  e.refusal = "instantiated when no kernel of it was asked for any more";
+  return {};
+}
+
+void GraphExecs::instantiated(CUgraphExec exec, CUgraph graph, bool recorded) {
   auto e = std::make_shared<ExecGraph>(api_);
-  if (const Status s = take_content(*e, graph); !s) e->refusal = s.error().message;
+  if (const Status s = recorded ? take_content(*e, graph) : count_nodes(*e, graph); !s) e->refusal = s.error().message;
   cuuint64_t flags = 0;
   if (e->refusal.empty() && api_.cuGraphExecGetFlags(exec, &flags) == CUDA_SUCCESS && (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0)
     e->refusal = "the graph was instantiated to be launched by kernels, too";

@@ -24,6 +24,13 @@ struct ExecGraph {
   ExecGraph(const ExecGraph&) = delete;
   ExecGraph& operator=(const ExecGraph&) = delete;
 
+  // Whether a kernel of it has no name.
+  bool nameless() const {
+    for (size_t i = 0; i < nodes.size(); ++i)
+      if (nodes[i].type == CU_GRAPH_NODE_TYPE_KERNEL && kernels[i].empty()) return true;
+    return false;
+  }
+
   const DriverApi& api;
   CUgraph content = nullptr;             // ours; null when it could not be had
   std::vector<GraphNode> nodes;          // of `content`; without it, of the graph it was made from, which may be gone
@@ -38,7 +45,8 @@ class GraphExecs {
  public:
   explicit GraphExecs(const DriverApi& api) : api_(api) {}
 
-  void instantiated(CUgraphExec exec, CUgraph graph);
+  // `recorded` false: no kernel of it can be asked for any more, and it is enough to know how many it has.
+  void instantiated(CUgraphExec exec, CUgraph graph, bool recorded);
   void destroyed(CUgraphExec exec);
   std::shared_ptr<ExecGraph> find(CUgraphExec exec);
 
@@ -50,6 +58,7 @@ class GraphExecs {
 
  private:
   Status take_content(ExecGraph& e, CUgraph graph);
+  Status count_nodes(ExecGraph& e, CUgraph graph);
 
   const DriverApi& api_;
   std::mutex mutex_;  // the table

@@ -40,7 +40,7 @@ void Recorder::enter_graph_launch(ThreadState& thread, Frame& frame, const CUpti
     for (size_t i = 0; i < exec->nodes.size(); ++i) {
       if (exec->nodes[i].type != CU_GRAPH_NODE_TYPE_KERNEL || !exec->enabled[i]) continue;
       const uint64_t ordinal = seen_++;
-      if (selector_.next(exec->kernels[i]) == LaunchSelector::Answer::take) graph.asked.push_back({i, ordinal});
+      if (!selector_.exhausted() && selector_.next(exec->kernels[i]) == LaunchSelector::Answer::take) graph.asked.push_back({i, ordinal});
     }
   }
   if (!graph.asked.empty() || !writer_made_) {
@@ -184,10 +184,20 @@ void Recorder::exit_graph_launch(PendingGraph& graph) {
 void Recorder::note_graph_call(const Frame& frame, const CUpti_CallbackData& data) {
   const void* params = data.functionParams;
   const std::string_view name = data.functionName != nullptr ? data.functionName : "a call";
+  const RelaxedCapture relaxed(driver_);
+  bool over = false, named = false;
+  {
+    const std::lock_guard lock(state_);
+    over = selector_.exhausted();
+    named = selector_.has_pattern();
+  }
   switch (frame.cls) {
     case CallClass::graph_instantiate: {  // all of them begin like this one
       const auto& p = *static_cast<const cuGraphInstantiateWithFlags_params*>(params);
-      return execs_.instantiated(*p.phGraphExec, p.hGraph);
+      execs_.instantiated(*p.phGraphExec, p.hGraph, !over);
+      if (named && !over && execs_.find(*p.phGraphExec)->nameless())
+        warn("the driver does not name the kernels of a graph: --kernel does not find them");
+      return;
     }
     case CallClass::graph_destroy_exec:
       return execs_.destroyed(*static_cast<const CUgraphExec*>(params));
@@ -229,7 +239,7 @@ void Recorder::note_graph_call(const Frame& frame, const CUpti_CallbackData& dat
     }
     case CallClass::graph_update: {  // both forms begin like this one
       const auto& p = *static_cast<const cuGraphExecUpdate_v2_params*>(params);
-      return execs_.updated(p.hGraphExec, p.hGraph);
+      return over ? void() : execs_.updated(p.hGraphExec, p.hGraph);
     }
     default:
       return execs_.refuse(*static_cast<const CUgraphExec*>(params), fmt::format("{} changed it, which is not followed", name));

@@ -140,6 +140,19 @@ TEST_F(RecordGraphs, GraphsThatCanNotBeFollowedAreRefusedByName) {
   }
 }
 
+TEST_F(RecordGraphs, GraphsThatComeWhenAllWasRecordedAreCounted) {
+  const std::string plain = alone("graph_two");
+  const Recording run = record("graph_two", {"--launches", "7"});
+  EXPECT_EQ(run.status, 7) << run.err;
+  EXPECT_EQ(run.out, plain);
+  EXPECT_THAT(run.err, HasSubstr("19 launches seen, 1 recorded, 0 skipped, 18 not asked for"));
+  const Recording both = record("graph_two", {"--launches", "7,12", "--overwrite"});
+  EXPECT_EQ(both.status, 7) << both.err;
+  EXPECT_EQ(both.out, plain);
+  ASSERT_EQ(both.launches().size(), 2u);
+  EXPECT_EQ(both.launches()[1].graph, (GraphPlace{3, 3}));
+}
+
 TEST_F(RecordGraphs, NodesThatTheProgramSwitchedOffDoNotRunNorCount) {
   const std::string plain = alone("graph_disabled");
   ASSERT_THAT(plain, HasSubstr("data 108\n")) << "2*3 * 3 * 2*3";

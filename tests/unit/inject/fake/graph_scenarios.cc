@@ -138,6 +138,12 @@ void child() {
   std::printf("data %g\n", value(data));
 }
 
+// The second graph is instantiated when the first has run.
+void two_graphs() {
+  nodes();
+  child();
+}
+
 int calls = 0;
 
 // A kernel, what the recorder can not run, a kernel.
@@ -263,7 +269,7 @@ const Scenarios& graph_scenarios() {
       {"graph_nodes", nodes},       {"graph_updates", updates},   {"graph_child", child},
       {"graph_host", host},         {"graph_event", event},       {"graph_allocation", allocation},
       {"graph_disabled", disabled}, {"graph_failing", failing},   {"graph_peer", peer},
-      {"graph_other", other},
+      {"graph_other", other},       {"graph_two", two_graphs},
       {"graph_attributes", attributes},
   };
   return all;
