@@ -46,6 +46,7 @@ namespace xtrace::inject {
   X(cuKernelGetParamInfo, "cuKernelGetParamInfo") \
   X(cuLibraryGetGlobal, "cuLibraryGetGlobal")     \
   X(cuLibraryGetKernel, "cuLibraryGetKernel")     \
+  X(cuMemAllocAsync, "cuMemAllocAsync")           \
   X(cuMemGetAccess, "cuMemGetAccess")
 
 // X(member, symbol): what graphs are read, followed and run by. Null when absent; graph launches are then refused by name.
@@ -88,5 +89,12 @@ struct DriverApi {
   // "CUDA_ERROR_INVALID_VALUE"
   std::string name_of(CUresult result) const;
 };
+
+// Ends the function around it with "CALL failed: ERROR" when the driver's call does not succeed.
+#define XT_TRY_DRIVER(api, call, ...)                                                                \
+  do {                                                                                               \
+    if (const CUresult r_ = (api).call(__VA_ARGS__); r_ != CUDA_SUCCESS)                             \
+      return unsupported("{} failed: {}", #call, (api).name_of(r_));                                 \
+  } while (false)
 
 }  // namespace xtrace::inject

@@ -26,8 +26,7 @@ Status GraphExecs::take_content(ExecGraph& e, CUgraph graph) {
   e.content = cloned == CUDA_SUCCESS ? clone : nullptr;
   e.nodes = source;
   auto mine = e.content != nullptr ? nodes_in_order(api_, e.content) : Result<std::vector<GraphNode>>(source);
-  const bool same = mine && std::equal(mine->begin(), mine->end(), source.begin(), source.end(),
-                                       [](const GraphNode& a, const GraphNode& b) { return a.type == b.type && a.of_child == b.of_child; });
+  const bool same = mine && std::equal(mine->begin(), mine->end(), source.begin(), source.end(), same_kind);
   if (same) e.nodes = std::move(*mine);
   e.kernels.assign(e.nodes.size(), {});
   for (size_t i = 0; i < e.nodes.size(); ++i)
@@ -111,8 +110,7 @@ void GraphExecs::updated(CUgraphExec exec, CUgraph graph) {
   if (!s) e->refusal = s.error().message;
   // The driver pairs the nodes in the order in which they were made. Where that order differs, the handles that the application
   // has name other nodes than those of the same number.
-  const bool same = std::equal(before.begin(), before.end(), e->nodes.begin(), e->nodes.end(),
-                               [](const GraphNode& a, const GraphNode& b) { return a.type == b.type && a.of_child == b.of_child; });
+  const bool same = std::equal(before.begin(), before.end(), e->nodes.begin(), e->nodes.end(), same_kind);
   if (!same) e->made_from = {{nullptr, 0}};
 }
 

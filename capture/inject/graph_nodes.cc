@@ -23,24 +23,15 @@ constexpr NotAlone not_alone[] = {
     {CU_GRAPH_NODE_TYPE_CONDITIONAL, "a conditional node"},
 };
 
-Error driver_error(const DriverApi& api, std::string_view call, CUresult r) {
-  return Error{ErrorKind::unsupported, fmt::format("{} failed: {}", call, api.name_of(r)), {}, {}};
-}
-#define XT_DRIVER(call, ...)                                                            \
-  do {                                                                                  \
-    if (const CUresult r_ = api.call(__VA_ARGS__); r_ != CUDA_SUCCESS)                  \
-      return tl::make_unexpected(driver_error(api, #call, r_));                         \
-  } while (false)
-
 // The numbers of the nodes of one graph, child graphs not looked into, in their order.
 Result<std::vector<size_t>> order_of(const DriverApi& api, CUgraph graph, const std::vector<CUgraphNode>& nodes) {
   std::unordered_map<CUgraphNode, size_t> number;
   for (size_t i = 0; i < nodes.size(); ++i) number.emplace(nodes[i], i);
   size_t edges = 0;
-  XT_DRIVER(cuGraphGetEdges_v2, graph, nullptr, nullptr, nullptr, &edges);
+  XT_TRY_DRIVER(api, cuGraphGetEdges_v2, graph, nullptr, nullptr, nullptr, &edges);
   std::vector<CUgraphNode> from(edges), to(edges);
   std::vector<CUgraphEdgeData> data(edges);  // not asked for, the driver refuses graphs with programmatic edges
-  if (edges != 0) XT_DRIVER(cuGraphGetEdges_v2, graph, from.data(), to.data(), data.data(), &edges);
+  if (edges != 0) XT_TRY_DRIVER(api, cuGraphGetEdges_v2, graph, from.data(), to.data(), data.data(), &edges);
   std::vector<std::vector<size_t>> next(nodes.size());
   std::vector<size_t> waits_for(nodes.size(), 0);
   for (size_t i = 0; i < edges; ++i) {
@@ -67,19 +58,19 @@ Result<std::vector<size_t>> order_of(const DriverApi& api, CUgraph graph, const 
 Status append(const DriverApi& api, CUgraph graph, unsigned depth, std::vector<GraphNode>& out) {
   if (depth > 64) return unsupported("graphs inside graphs, 64 deep");
   size_t count = 0;
-  XT_DRIVER(cuGraphGetNodes, graph, nullptr, &count);
+  XT_TRY_DRIVER(api, cuGraphGetNodes, graph, nullptr, &count);
   std::vector<CUgraphNode> nodes(count);
-  if (count != 0) XT_DRIVER(cuGraphGetNodes, graph, nodes.data(), &count);
+  if (count != 0) XT_TRY_DRIVER(api, cuGraphGetNodes, graph, nodes.data(), &count);
   XT_TRY(const std::vector<size_t> order, order_of(api, graph, nodes));
   for (const size_t i : order) {
     GraphNode node{nodes[i], CU_GRAPH_NODE_TYPE_EMPTY, depth != 0};
-    XT_DRIVER(cuGraphNodeGetType, node.handle, &node.type);
+    XT_TRY_DRIVER(api, cuGraphNodeGetType, node.handle, &node.type);
     if (node.type != CU_GRAPH_NODE_TYPE_GRAPH) {
       out.push_back(node);
       continue;
     }
     CUgraph child = nullptr;
-    XT_DRIVER(cuGraphChildGraphNodeGetGraph, node.handle, &child);
+    XT_TRY_DRIVER(api, cuGraphChildGraphNodeGetGraph, node.handle, &child);
     XT_TRY_STATUS(append(api, child, depth + 1, out));
   }
   return {};
@@ -133,7 +124,7 @@ std::string_view why_not_alone(CUgraphNodeType type) {
 
 Result<KernelNodeLaunch> kernel_node_launch(const DriverApi& api, CUgraphNode node, CUcontext context, CUstream stream) {
   CUDA_KERNEL_NODE_PARAMS p{};
-  XT_DRIVER(cuGraphKernelNodeGetParams, node, &p);
+  XT_TRY_DRIVER(api, cuGraphKernelNodeGetParams, node, &p);
   if (p.func == nullptr && p.ctx != nullptr && p.ctx != context)
     return unsupported("its kernel runs in another context than the one that is current");
   KernelNodeLaunch out;
@@ -144,7 +135,11 @@ Result<KernelNodeLaunch> kernel_node_launch(const DriverApi& api, CUgraphNode no
   out.shape.blockDimX = p.blockDimX, out.shape.blockDimY = p.blockDimY, out.shape.blockDimZ = p.blockDimZ;
   out.shape.sharedMemBytes = p.sharedMemBytes;
   out.shape.hStream = stream;
+  CUkernelNodeAttrValue cluster{};
+  const bool clusters = api.cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &cluster) == CUDA_SUCCESS && cluster.clusterDim.x != 0;
   for (const KeptAttribute& kept : kept_attributes) {
+    // Every node has a scheduling policy for clusters [measured H200].
+    if (kept.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE && !clusters) continue;
     CUlaunchAttribute a{};
     a.id = kept.id;
     // A driver that does not know an attribute has no node with it.

@@ -18,6 +18,9 @@ struct GraphNode {
   bool of_child = false;  // of a graph inside the graph
 };
 
+// Of two nodes that should be one and its clone.
+inline bool same_kind(const GraphNode& a, const GraphNode& b) { return a.type == b.type && a.of_child == b.of_child; }
+
 // Whether this driver has every call that graphs are read and run by; else its name.
 std::string missing_graph_call(const DriverApi& api);
 

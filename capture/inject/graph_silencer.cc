@@ -17,10 +17,9 @@ struct GraphDestroyer {
   ~GraphDestroyer() { api.cuGraphDestroy(graph); }
 };
 
-// Whether a copy's end is in host memory; arrays have no address to change.
-enum class End { device, host, array };
+// Where one end of a copy is.
+enum class End { device, host };
 End end_of(const DriverApi& api, CUmemorytype type, CUdeviceptr address) {
-  if (type == CU_MEMORYTYPE_ARRAY) return End::array;
   if (type != CU_MEMORYTYPE_UNIFIED) return type == CU_MEMORYTYPE_HOST ? End::host : End::device;
   unsigned memory = 0;
   CUpointer_attribute asked = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
@@ -38,16 +37,42 @@ Result<GraphSilencer::Nothing> GraphSilencer::nothing_of(CUcontext context) {
   CUresult r = api_.cuModuleLoadData(&module, nothing_ptx);
   if (r == CUDA_SUCCESS) r = api_.cuModuleGetFunction(&n.kernel, module, "xtrace_silent");
   if (r != CUDA_SUCCESS) return unsupported("a kernel that does nothing could not be loaded: {}", api_.name_of(r));
-  r = api_.cuMemAlloc(&n.device, scratch_bytes);
+  r = api_.cuMemAlloc(&n.owned, scratch_bytes);
   if (r == CUDA_SUCCESS) r = api_.cuMemHostAlloc(&n.host, scratch_bytes, CU_MEMHOSTALLOC_PORTABLE);
   if (r != CUDA_SUCCESS) return unsupported("{} bytes for copies to nowhere could not be had: {}", scratch_bytes, api_.name_of(r));
+  if (api_.cuMemAllocAsync != nullptr && api_.cuMemAllocAsync(&n.pooled, scratch_bytes, nullptr) != CUDA_SUCCESS) n.pooled = 0;
+  XT_TRY_DRIVER(api_, cuCtxSynchronize);
   nothing_.emplace(context, n);
   return n;
 }
 
-CUresult GraphSilencer::silence_kernel(CUgraphNode node, const Nothing& nothing) {
+CUdeviceptr GraphSilencer::device_memory(const Nothing& nothing, Memory memory, CUdeviceptr address) {
+  if (memory == Memory::asked) {
+    CUcontext context = nullptr;
+    CUpointer_attribute asked = CU_POINTER_ATTRIBUTE_CONTEXT;
+    void* value = &context;
+    const bool owned = api_.cuPointerGetAttributes(1, &asked, &value, address) == CUDA_SUCCESS && context != nullptr;
+    memory = owned ? Memory::owned : Memory::pooled;
+  }
+  return memory == Memory::pooled && nothing.pooled != 0 ? nothing.pooled : nothing.owned;
+}
+
+std::string_view GraphSilencer::why_not(const GraphNode& node) const {
+  if (node.type == CU_GRAPH_NODE_TYPE_MEMSET) {
+    CUDA_MEMSET_NODE_PARAMS p{};
+    if (api_.cuGraphMemsetNodeGetParams(node.handle, &p) != CUDA_SUCCESS) return "a fill of which the driver does not tell where";
+    return p.height > 1 && p.pitch * p.height > largest ? "a fill of lines over more than 1 MiB" : "";
+  }
+  if (node.type != CU_GRAPH_NODE_TYPE_MEMCPY) return {};
+  CUDA_MEMCPY3D p{};
+  if (api_.cuGraphMemcpyNodeGetParams(node.handle, &p) != CUDA_SUCCESS) return "a copy of which the driver does not tell where";
+  if (p.srcMemoryType == CU_MEMORYTYPE_ARRAY || p.dstMemoryType == CU_MEMORYTYPE_ARRAY) return "a copy from or to an array";
+  return p.Height > 1 || p.Depth > 1 ? "a copy of several lines" : "";  // an update refuses it [measured H200]
+}
+
+Status GraphSilencer::silence_kernel(CUgraphNode node, const Nothing& nothing) {
   CUDA_KERNEL_NODE_PARAMS p{};
-  if (const CUresult r = api_.cuGraphKernelNodeGetParams(node, &p); r != CUDA_SUCCESS) return r;
+  XT_TRY_DRIVER(api_, cuGraphKernelNodeGetParams, node, &p);
   CUkernelNodeAttrValue cluster{};
   if (api_.cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &cluster) != CUDA_SUCCESS) cluster = {};
   p.func = nothing.kernel;
@@ -60,40 +85,40 @@ CUresult GraphSilencer::silence_kernel(CUgraphNode node, const Nothing& nothing)
   p.sharedMemBytes = 0;
   p.kernelParams = nullptr;
   p.extra = nullptr;
-  return api_.cuGraphKernelNodeSetParams(node, &p);
+  XT_TRY_DRIVER(api_, cuGraphKernelNodeSetParams, node, &p);
+  return {};
 }
 
-CUresult GraphSilencer::silence_memset(CUgraphNode node, const Nothing& nothing) {
+Status GraphSilencer::silence_memset(CUgraphNode node, const Nothing& nothing, Memory memory) {
   CUDA_MEMSET_NODE_PARAMS p{};
-  if (const CUresult r = api_.cuGraphMemsetNodeGetParams(node, &p); r != CUDA_SUCCESS) return r;
-  p.dst = nothing.device;
+  XT_TRY_DRIVER(api_, cuGraphMemsetNodeGetParams, node, &p);
+  p.dst = device_memory(nothing, memory, p.dst);
   if (p.height <= 1)
     p.width = 1;
-  else if (p.pitch * p.height > largest)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  return api_.cuGraphMemsetNodeSetParams(node, &p);
+  XT_TRY_DRIVER(api_, cuGraphMemsetNodeSetParams, node, &p);
+  return {};
 }
 
-CUresult GraphSilencer::silence_memcpy(CUgraphNode node, const Nothing& nothing) {
+Status GraphSilencer::silence_memcpy(CUgraphNode node, const Nothing& nothing, Memory memory) {
   CUDA_MEMCPY3D p{};
-  if (const CUresult r = api_.cuGraphMemcpyNodeGetParams(node, &p); r != CUDA_SUCCESS) return r;
+  XT_TRY_DRIVER(api_, cuGraphMemcpyNodeGetParams, node, &p);
   const End from = end_of(api_, p.srcMemoryType, p.srcDevice), to = end_of(api_, p.dstMemoryType, p.dstDevice);
-  if (from == End::array || to == End::array) return CUDA_ERROR_NOT_SUPPORTED;
   char* const host = static_cast<char*>(nothing.host);
-  const bool unified_from = p.srcMemoryType == CU_MEMORYTYPE_UNIFIED, unified_to = p.dstMemoryType == CU_MEMORYTYPE_UNIFIED;
-  const CUdeviceptr source = from == End::host ? reinterpret_cast<CUdeviceptr>(host + scratch_bytes / 2) : nothing.device + scratch_bytes / 2;
-  const CUdeviceptr target = to == End::host ? reinterpret_cast<CUdeviceptr>(host) : nothing.device;
-  if (from == End::host && !unified_from) p.srcHost = reinterpret_cast<const void*>(source);
-  else p.srcDevice = source;
-  if (to == End::host && !unified_to) p.dstHost = reinterpret_cast<void*>(target);
-  else p.dstDevice = target;
+  const CUdeviceptr source = from == End::host ? reinterpret_cast<CUdeviceptr>(host + largest)
+                                               : device_memory(nothing, memory, p.srcDevice) + largest;
+  const CUdeviceptr target = to == End::host ? reinterpret_cast<CUdeviceptr>(host) : device_memory(nothing, memory, p.dstDevice);
+  if (p.srcMemoryType == CU_MEMORYTYPE_HOST)
+    p.srcHost = reinterpret_cast<const void*>(source);
+  else
+    p.srcDevice = source;
+  if (p.dstMemoryType == CU_MEMORYTYPE_HOST)
+    p.dstHost = reinterpret_cast<void*>(target);
+  else
+    p.dstDevice = target;
   p.srcXInBytes = p.srcY = p.srcZ = p.dstXInBytes = p.dstY = p.dstZ = 0;
-  if (p.Height <= 1 && p.Depth <= 1) {
-    p.WidthInBytes = 1;
-  } else if (std::max(p.srcPitch * std::max(p.srcHeight, p.Height), p.dstPitch * std::max(p.dstHeight, p.Height)) * p.Depth > largest) {
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
-  return api_.cuGraphMemcpyNodeSetParams(node, &p);
+  p.WidthInBytes = 1;
+  XT_TRY_DRIVER(api_, cuGraphMemcpyNodeSetParams, node, &p);
+  return {};
 }
 
 Status GraphSilencer::update(CUgraphExec handle, CUgraph graph) {
@@ -107,21 +132,32 @@ Status GraphSilencer::restore(CUgraphExec handle, const ExecGraph& exec) { retur
 
 Status GraphSilencer::silence(CUgraphExec handle, const ExecGraph& exec, CUcontext context, size_t end) {
   XT_TRY(const Nothing nothing, nothing_of(context));
+  const Status first = try_silence(handle, exec, nothing, Memory::asked, end);
+  if (first) return first;
+  const bool fills = std::any_of(exec.nodes.begin(), exec.nodes.begin() + static_cast<ptrdiff_t>(end), [](const GraphNode& n) {
+    return n.type == CU_GRAPH_NODE_TYPE_MEMSET || n.type == CU_GRAPH_NODE_TYPE_MEMCPY;
+  });
+  if (fills)
+    for (const Memory memory : {Memory::owned, Memory::pooled})
+      if (try_silence(handle, exec, nothing, memory, end)) return {};
+  return first;
+}
+
+Status GraphSilencer::try_silence(CUgraphExec handle, const ExecGraph& exec, const Nothing& nothing, Memory memory, size_t end) {
   CUgraph silent = nullptr;
   if (const CUresult r = api_.cuGraphClone(&silent, exec.content); r != CUDA_SUCCESS)
     return unsupported("its graph could not be cloned: {}", api_.name_of(r));
   const GraphDestroyer destroyer{api_, silent};
   XT_TRY(const std::vector<GraphNode> nodes, nodes_in_order(api_, silent));
-  const bool same = std::equal(nodes.begin(), nodes.end(), exec.nodes.begin(), exec.nodes.end(),
-                               [](const GraphNode& a, const GraphNode& b) { return a.type == b.type && a.of_child == b.of_child; });
+  const bool same = std::equal(nodes.begin(), nodes.end(), exec.nodes.begin(), exec.nodes.end(), same_kind);
   if (!same) return unsupported("the nodes of its clone stand in another order");
   for (size_t i = 0; i < end; ++i) {
     const CUgraphNode node = nodes[i].handle;
-    CUresult r = CUDA_SUCCESS;
-    if (nodes[i].type == CU_GRAPH_NODE_TYPE_KERNEL) r = silence_kernel(node, nothing);
-    if (nodes[i].type == CU_GRAPH_NODE_TYPE_MEMSET) r = silence_memset(node, nothing);
-    if (nodes[i].type == CU_GRAPH_NODE_TYPE_MEMCPY) r = silence_memcpy(node, nothing);
-    if (r != CUDA_SUCCESS) return unsupported("node {} could not be silenced: {}", i, api_.name_of(r));
+    Status s;
+    if (nodes[i].type == CU_GRAPH_NODE_TYPE_KERNEL) s = silence_kernel(node, nothing);
+    if (nodes[i].type == CU_GRAPH_NODE_TYPE_MEMSET) s = silence_memset(node, nothing, memory);
+    if (nodes[i].type == CU_GRAPH_NODE_TYPE_MEMCPY) s = silence_memcpy(node, nothing, memory);
+    if (!s) return unsupported("node {} can not be silenced: {}", i, s.error().message);
   }
   return update(handle, silent);
 }

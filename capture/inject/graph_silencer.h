@@ -16,6 +16,8 @@ class GraphSilencer {
  public:
   explicit GraphSilencer(const DriverApi& api) : api_(api) {}
 
+  // Why this node can not be silenced; empty when it can, or when only the driver's answer will show it.
+  std::string_view why_not(const GraphNode& node) const;
   // Silences the nodes in front of `end` and no other. Where this fails, the executable graph is as it was. `context` is current.
   Status silence(CUgraphExec handle, const ExecGraph& exec, CUcontext context, size_t end);
   Status restore(CUgraphExec handle, const ExecGraph& exec);
@@ -23,14 +25,19 @@ class GraphSilencer {
  private:
   struct Nothing {  // of a context
     CUfunction kernel = nullptr;
-    CUdeviceptr device = 0;
+    CUdeviceptr owned = 0, pooled = 0;  // pooled 0: this driver has no pools
     void* host = nullptr;
   };
+  // An update must stay in memory of the same context, and memory of pools and mappings has none: `asked` takes what the driver
+  // says of the node's own memory, the other two are tried when it refuses that.
+  enum class Memory { asked, owned, pooled };
   Result<Nothing> nothing_of(CUcontext context);
+  CUdeviceptr device_memory(const Nothing& nothing, Memory memory, CUdeviceptr address);
   Status update(CUgraphExec handle, CUgraph graph);
-  CUresult silence_kernel(CUgraphNode node, const Nothing& nothing);
-  CUresult silence_memset(CUgraphNode node, const Nothing& nothing);
-  CUresult silence_memcpy(CUgraphNode node, const Nothing& nothing);
+  Status try_silence(CUgraphExec handle, const ExecGraph& exec, const Nothing& nothing, Memory memory, size_t end);
+  Status silence_kernel(CUgraphNode node, const Nothing& nothing);
+  Status silence_memset(CUgraphNode node, const Nothing& nothing, Memory memory);
+  Status silence_memcpy(CUgraphNode node, const Nothing& nothing, Memory memory);
 
   const DriverApi& api_;
   std::unordered_map<CUcontext, Nothing> nothing_;  // given back by the end of the process

@@ -96,13 +96,19 @@ Status Recorder::run_graph(Frame& frame, PendingGraph& graph) {
   graph.device = where.device;
   const RelaxedCapture relaxed(driver_);
 
-  const auto alone = std::find_if(exec.nodes.begin(), exec.nodes.end(), [](const GraphNode& n) { return !why_not_alone(n.type).empty(); });
-  const auto first_bad = static_cast<size_t>(alone - exec.nodes.begin());
-  const auto cut = std::find_if(graph.asked.begin(), graph.asked.end(), [&](const auto& a) { return a.node > first_bad; });
+  // The graph keeps the first node that can not be taken from it, and all behind that.
+  std::string_view why;
+  size_t first_kept = 0;
+  for (; first_kept <= graph.asked.back().node; ++first_kept) {
+    if (!exec.enabled[first_kept]) continue;
+    why = why_not_alone(exec.nodes[first_kept].type);
+    if (why.empty()) why = silencer_.why_not(exec.nodes[first_kept]);
+    if (!why.empty()) break;
+  }
+  const auto cut = std::find_if(graph.asked.begin(), graph.asked.end(), [&](const auto& a) { return a.node > first_kept; });
   if (cut != graph.asked.end()) {
     refuse_nodes(graph, static_cast<size_t>(cut - graph.asked.begin()),
-                 fmt::format("{}: {} stands before the kernel, and the recorder can not run it by itself", graph_class,
-                             why_not_alone(alone->type)));
+                 fmt::format("{}: {} stands before the kernel, and the recorder can not run it instead of the graph", graph_class, why));
     graph.asked.erase(cut, graph.asked.end());
   }
   if (graph.asked.empty()) return {};

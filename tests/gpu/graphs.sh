@@ -16,7 +16,7 @@ for l in json.load(open(sys.argv[1]))["launches"]:
 }
 
 step "every kernel of every graph"
-parts=(captured updated nodes branches child programmatic wide)
+parts=(captured updated nodes branches child programmatic wide pooled)
 capture "$app" "${parts[@]}"
 [ "$status" -eq 0 ] || fail "graph_launches fails without xtrace"
 cp "$work/stdout" "$work/plain"
@@ -24,8 +24,8 @@ capture "$XTRACE" record -o "$run" -- "$app" "${parts[@]}"
 [ "$status" -eq 0 ] || fail "xtrace record ended with $status"
 diff "$work/plain" "$work/stdout" || fail "the output differs"
 places "$run" > "$work/places"
-checks bundle "$work/ls.json" --state complete --all-recorded --kernels-at-least 6 --recorded-at-least 61
-[ "$(wc -l < "$work/places")" -eq 61 ] || fail "expected 61 launches"
+checks bundle "$work/ls.json" --state complete --all-recorded --kernels-at-least 6 --recorded-at-least 67
+[ "$(wc -l < "$work/places")" -eq 67 ] || fail "expected 67 launches"
 
 step "one kernel in the middle, by its number and by its name"
 capture "$XTRACE" record -o "$run-one" --launches 4 -- "$app" "${parts[@]}"
@@ -35,7 +35,7 @@ diff "$work/plain" "$work/stdout" || fail "the output differs"
 capture "$XTRACE" record -o "$run-name" --kernel add -- "$app" "${parts[@]}"
 [ "$status" -eq 0 ] || fail "xtrace record ended with $status"
 diff "$work/plain" "$work/stdout" || fail "the output differs"
-[ "$(places "$run-name" | wc -l)" -eq 7 ] || fail "expected the seven launches of add"
+[ "$(places "$run-name" | wc -l)" -eq 10 ] || fail "expected the ten launches of add"
 
 step "a host node: the kernel behind it is refused by name"
 capture "$app" host
@@ -54,7 +54,7 @@ diff "$work/plain" "$work/stdout" || fail "the output differs"
 capture "$XTRACE" replay "$run-some" --probes=block --processes=1 --rounds=5 --compare --json "$work/report.json"
 [ "$status" -le 2 ] || fail "xtrace replay ended with $status"
 cp "$work/report.json" "$XTRACE_OUT/graphs-report.json"
-checks replay "$work/report.json" --launches 16
+checks replay "$work/report.json" --launches 17
 
 step "PyTorch"
 python3 -c 'import torch' 2> /dev/null || skip "passed, but not checked: PyTorch, which python3 lacks"

@@ -153,6 +153,18 @@ TEST_F(RecordGraphs, GraphsThatComeWhenAllWasRecordedAreCounted) {
   EXPECT_EQ(both.launches()[1].graph, (GraphPlace{3, 3}));
 }
 
+TEST_F(RecordGraphs, FillsAndCopiesAreSilencedInMemoryOfTheirOwnKind) {
+  const std::string plain = alone("graph_memory");
+  ASSERT_THAT(plain, HasSubstr("pooled 6 2 3 owned 15"));
+  const Recording run = record("graph_memory");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_EQ(run.out, plain);
+  ASSERT_EQ(run.launches().size(), 4u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(run.launches()[i].status, LaunchStatus::recorded) << run.launches()[i].skip_reason;
+  EXPECT_EQ(run.launches()[1].graph.node, 4);
+  EXPECT_THAT(run.launches()[3].skip_reason, HasSubstr("graph launch: a copy of several lines stands before the kernel"));
+}
+
 TEST_F(RecordGraphs, NodesThatTheProgramSwitchedOffDoNotRunNorCount) {
   const std::string plain = alone("graph_disabled");
   ASSERT_THAT(plain, HasSubstr("data 108\n")) << "2*3 * 3 * 2*3";

@@ -67,7 +67,7 @@ CUdeviceptr map_memory(size_t size, unsigned type, int device) {
   if (p == MAP_FAILED) std::abort();
   s.next += rounded + 0x10000;
   const auto address = reinterpret_cast<CUdeviceptr>(p);
-  s.memory[address] = {size, type, device};
+  s.memory[address] = {size, type, device, false};
   return address;
 }
 
@@ -153,6 +153,12 @@ CUresult wait() {
 }
 
 }  // namespace
+
+bool fake::is_pooled(CUdeviceptr address) {
+  const std::lock_guard lock(state().mutex);
+  const auto* m = find_memory(address);
+  return m != nullptr && m->second.pooled;
+}
 
 CUresult fake::run(CUfunction handle, CUstream, const void* const* values) {
   State& s = state();
@@ -271,6 +277,9 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
       case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *static_cast<int*>(values[i]) = m != nullptr ? m->second.device : -1;
         break;
+      case CU_POINTER_ATTRIBUTE_CONTEXT:
+        *static_cast<CUcontext*>(values[i]) = m == nullptr || m->second.pooled ? nullptr : reinterpret_cast<CUcontext>(0x10);
+        break;
       default:
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -281,6 +290,13 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
 CUresult cuMemAlloc_v2(CUdeviceptr* p, size_t size) {
   return TRACED(cuMemAlloc_v2, nullptr, (p, size),
                 { return *p = map_memory(size, CU_MEMORYTYPE_DEVICE, 0), CUDA_SUCCESS; });
+}
+CUresult cuMemAllocAsync(CUdeviceptr* p, size_t size, CUstream stream) {
+  return TRACED(cuMemAllocAsync, nullptr, (p, size, stream), {
+    *p = map_memory(size, CU_MEMORYTYPE_DEVICE, 0);
+    const std::lock_guard lock(state().mutex);
+    return state().memory.at(*p).pooled = true, CUDA_SUCCESS;
+  });
 }
 CUresult cuMemAllocManaged(CUdeviceptr* p, size_t size, unsigned flags) {
   return TRACED(cuMemAllocManaged, nullptr, (p, size, flags),

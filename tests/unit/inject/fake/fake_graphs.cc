@@ -125,9 +125,16 @@ void run_graph(const Graph& g, CUstream stream) {
   for (const auto& n : g.nodes) visit(*n);
 }
 
+// An update must stay in memory of the same context, and copies of several lines where they are.
+bool same_memory(const Node& a, const Node& b) {
+  if (a.type == CU_GRAPH_NODE_TYPE_MEMSET) return is_pooled(a.memset.dst) == is_pooled(b.memset.dst) && a.memset.height == b.memset.height;
+  if (a.type != CU_GRAPH_NODE_TYPE_MEMCPY) return true;
+  return a.memcpy.srcMemoryType == b.memcpy.srcMemoryType && a.memcpy.dstMemoryType == b.memcpy.dstMemoryType &&
+         is_pooled(a.memcpy.srcDevice) == is_pooled(b.memcpy.srcDevice) && is_pooled(a.memcpy.dstDevice) == is_pooled(b.memcpy.dstDevice);
+}
 bool same_types(const Graph& a, const Graph& b) {
   return std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), [](const auto& x, const auto& y) {
-    return x->type == y->type && x->needs.size() == y->needs.size() && (x->child == nullptr || same_types(*x->child, *y->child));
+    return x->type == y->type && x->needs.size() == y->needs.size() && same_memory(*x, *y) && (x->child == nullptr || same_types(*x->child, *y->child));
   });
 }
 // What is switched off stays so, as in the real driver [measured H200].

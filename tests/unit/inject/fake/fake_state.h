@@ -15,10 +15,11 @@
 
 namespace fake {
 
-struct Memory {
+struct Memory {  // of a pool: no context owns it
   size_t size = 0;
   unsigned type = CU_MEMORYTYPE_DEVICE;
   int device = 0;
+  bool pooled = false;
 };
 struct Variable {
   const char* name;
@@ -120,6 +121,7 @@ inline Function* function_of(const void* handle) {
 
 // fake_driver.cc: as the launch calls do it, without a callback.
 CUresult run(CUfunction handle, CUstream stream, const void* const* values);
+bool is_pooled(CUdeviceptr address);
 // fake_graphs.cc: a launch into a stream that is being captured; the graph of a capture that ends.
 void capture_kernel(CUstream stream, CUfunction handle, const CUlaunchConfig& config, const void* const* values);
 CUgraph end_capture(CUstream stream);

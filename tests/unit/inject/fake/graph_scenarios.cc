@@ -144,6 +144,38 @@ void two_graphs() {
   child();
 }
 
+// Fills and copies in memory of both kinds, of lines, from the host, and of what can not be silenced.
+void memory() {
+  CUdeviceptr pooled = 0;
+  cuMemAllocAsync(&pooled, 4096, nullptr);
+  cuMemcpyHtoD(pooled, std::vector<float>(1024, 1.0f).data(), 4096);
+  const CUdeviceptr owned = floats(1024, 1.0f);
+  static float host[n] = {3, 3, 3, 3, 3, 3, 3, 3};
+  for (const size_t height : {size_t{1}, size_t{2}}) {
+    CUgraph g = nullptr;
+    cuGraphCreate(&g, 0);
+    CUgraphNode last = nullptr;
+    auto lines = fill(pooled, two);
+    lines.height = 4;
+    lines.pitch = 64;
+    cuGraphAddMemsetNode(&last, g, nullptr, 0, &lines, nullptr);
+    Kernel by3{pooled, 3}, by5{owned, 5};
+    last = by3.add(g, last);
+    auto upload = copy(owned, 0);
+    upload.srcMemoryType = CU_MEMORYTYPE_HOST;
+    upload.srcHost = host;
+    CUgraphNode next = nullptr;
+    cuGraphAddMemcpyNode(&next, g, &last, 1, &upload, nullptr);
+    auto across = copy(pooled + 2048, owned);
+    across.srcMemoryType = across.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    across.Height = height;
+    cuGraphAddMemcpyNode(&last, g, &next, 1, &across, nullptr);
+    by5.add(g, last);
+    launch(instantiated(g));
+    std::printf("pooled %g %g %g owned %g\n", value(pooled), value(pooled + 192), value(pooled + 2048), value(owned));
+  }
+}
+
 int calls = 0;
 
 // A kernel, what the recorder can not run, a kernel.
@@ -270,6 +302,7 @@ const Scenarios& graph_scenarios() {
       {"graph_host", host},         {"graph_event", event},       {"graph_allocation", allocation},
       {"graph_disabled", disabled}, {"graph_failing", failing},   {"graph_peer", peer},
       {"graph_other", other},       {"graph_two", two_graphs},
+      {"graph_memory", memory},
       {"graph_attributes", attributes},
   };
   return all;
