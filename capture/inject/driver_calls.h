@@ -16,7 +16,7 @@ enum class CallClass : uint8_t {
   launch_cooperative,
   launch_legacy,        // cuLaunch, cuLaunchGrid*: parameters set by cuParamSet*; counted, refused
   launch_multi_device,  // counted, refused
-  launch_graph,         // its kernels give no callbacks: the recorder runs them (graph_run.h)
+  launch_graph,         // its kernels give no callbacks: the recorder runs them (recorder_graph.cc)
   launch_unknown,       // a newer CUPTI knows a launch that this table does not: counted, refused
   // memory
   alloc,  // cuMemAlloc_v2

@@ -33,8 +33,10 @@ Status GraphExecs::take_content(ExecGraph& e, CUgraph graph) {
     if (e.nodes[i].type == CU_GRAPH_NODE_TYPE_KERNEL) e.kernels[i] = kernel_node_name(api_, e.nodes[i].handle);
   e.enabled.resize(e.nodes.size(), true);
   e.readable = true;
-  if (e.made_from.empty())
-    for (size_t i = 0; i < source.size(); ++i) e.made_from.emplace(source[i].handle, i);
+  std::unordered_map<CUgraphNode, size_t> handles;
+  for (size_t i = 0; i < source.size(); ++i) handles.emplace(source[i].handle, i);
+  if (e.made_from.empty()) e.made_from = handles;
+  e.handles_known = e.made_from == handles;
   if (cloned != CUDA_SUCCESS) return unsupported("its graph could not be cloned: {}", api_.name_of(cloned));
   if (!same) return unsupported("the nodes of its clone stand in another order");
   return {};
@@ -53,13 +55,13 @@ Status GraphExecs::count_nodes(ExecGraph& e, CUgraph graph) {
 }
 
 void GraphExecs::instantiated(CUgraphExec exec, CUgraph graph, bool recorded) {
-  auto e = std::make_shared<ExecGraph>(api_);
+  auto e = std::make_shared<ExecGraph>(api_);  // in front of the lock
   if (const Status s = recorded ? take_content(*e, graph) : count_nodes(*e, graph); !s) e->refusal = s.error().message;
   cuuint64_t flags = 0;
   if (e->refusal.empty() && api_.cuGraphExecGetFlags(exec, &flags) == CUDA_SUCCESS && (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0)
     e->refusal = "the graph was instantiated to be launched by kernels, too";
   const std::lock_guard lock(mutex_);
-  execs_.insert_or_assign(exec, std::move(e));
+  execs_[exec].swap(e);  // what was there goes when the lock is open: its destructor calls the driver
 }
 
 void GraphExecs::destroyed(CUgraphExec exec) {
@@ -75,16 +77,23 @@ void GraphExecs::refuse(CUgraphExec exec, std::string_view why) {
   if (const auto e = find(exec); e != nullptr && e->refusal.empty()) e->refusal = why;
 }
 
+// Without a number, the kernels of the graph can not be recorded from here on.
+std::optional<size_t> GraphExecs::node_of(ExecGraph& e, CUgraphNode node, std::string_view call) {
+  const auto it = e.made_from.find(node);
+  if (e.handles_known && it != e.made_from.end()) return it->second;
+  if (e.refusal.empty())
+    e.refusal = e.handles_known ? fmt::format("{} changed a node that was not seen to belong to it", call)
+                                : fmt::format("{} changed a node after an update from another graph", call);
+  return std::nullopt;
+}
+
 void GraphExecs::changed(CUgraphExec exec, CUgraphNode node, std::string_view call,
                          const std::function<CUresult(CUgraphNode)>& set) {
   const auto e = find(exec);
   if (e == nullptr || !e->refusal.empty()) return;
-  const auto it = e->made_from.find(node);
-  if (it == e->made_from.end()) {
-    e->refusal = fmt::format("{} changed a node that was not seen to belong to it", call);
-    return;
-  }
-  const size_t i = it->second;
+  const auto found = node_of(*e, node, call);
+  if (!found) return;
+  const size_t i = *found;
   if (const CUresult r = set(e->nodes[i].handle); r != CUDA_SUCCESS) {
     e->refusal = fmt::format("{} could not be followed: {}", call, api_.name_of(r));
     return;
@@ -95,23 +104,13 @@ void GraphExecs::changed(CUgraphExec exec, CUgraphNode node, std::string_view ca
 void GraphExecs::switched(CUgraphExec exec, CUgraphNode node, bool on) {
   const auto e = find(exec);
   if (e == nullptr || !e->readable) return;
-  const auto it = e->made_from.find(node);
-  if (it != e->made_from.end())
-    e->enabled[it->second] = on;
-  else if (e->refusal.empty())
-    e->refusal = "cuGraphNodeSetEnabled concerns a node that was not seen to belong to it";
+  if (const auto found = node_of(*e, node, "cuGraphNodeSetEnabled")) e->enabled[*found] = on;
 }
 
 void GraphExecs::updated(CUgraphExec exec, CUgraph graph) {
   const auto e = find(exec);
   if (e == nullptr) return;
-  const std::vector<GraphNode> before = e->nodes;
-  const Status s = take_content(*e, graph);
-  if (!s) e->refusal = s.error().message;
-  // The driver pairs the nodes in the order in which they were made. Where that order differs, the handles that the application
-  // has name other nodes than those of the same number.
-  const bool same = std::equal(before.begin(), before.end(), e->nodes.begin(), e->nodes.end(), same_kind);
-  if (!same) e->made_from = {{nullptr, 0}};
+  if (const Status s = take_content(*e, graph); !s) e->refusal = s.error().message;
 }
 
 }  // namespace xtrace::inject

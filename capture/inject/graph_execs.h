@@ -9,11 +9,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "base/hash.h"
 #include "capture/inject/graph_nodes.h"
 
 namespace xtrace::inject {
@@ -37,6 +37,7 @@ struct ExecGraph {
   std::vector<std::string> kernels;      // names, by node; empty for other nodes
   std::vector<bool> enabled;             // by node: the application can switch nodes off, and an update leaves them off
   std::unordered_map<CUgraphNode, size_t> made_from;  // handles by which the application names nodes
+  bool handles_known = true;  // false after an update from another graph: how the driver paired the nodes is not known
   std::string refusal;                   // why no kernel of it can be recorded
   bool readable = false;                 // `nodes` is known
 };
@@ -58,6 +59,7 @@ class GraphExecs {
 
  private:
   Status take_content(ExecGraph& e, CUgraph graph);
+  std::optional<size_t> node_of(ExecGraph& e, CUgraphNode node, std::string_view call);
   Status count_nodes(ExecGraph& e, CUgraph graph);
 
   const DriverApi& api_;

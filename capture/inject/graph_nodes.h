@@ -21,7 +21,7 @@ struct GraphNode {
 // Of two nodes that should be one and its clone.
 inline bool same_kind(const GraphNode& a, const GraphNode& b) { return a.type == b.type && a.of_child == b.of_child; }
 
-// Whether this driver has every call that graphs are read and run by; else its name.
+// The first call that graphs are read and run by and that this driver lacks; empty when it has them all.
 std::string missing_graph_call(const DriverApi& api);
 
 // Every node, those of child graphs in place of the node that holds them. Topological: of the nodes that could be next, the

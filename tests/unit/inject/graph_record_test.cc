@@ -124,6 +124,7 @@ TEST_F(RecordGraphs, GraphsThatCanNotBeFollowedAreRefusedByName) {
     size_t recorded, skipped;
   } cases[] = {{"graph_allocation", "graph launch: its graph could not be cloned", 0, 2},
                {"graph_other", "graph launch: cuGraphExecHostNodeSetParams changed it, which is not followed", 1, 1},
+               {"graph_handles", "graph launch: cuGraphExecKernelNodeSetParams_v2 changed a node after an update from another graph", 6, 2},
                {"graph_peer", "peer memory: 32 bytes", 0, 1},
                {"graph_failing", "launch failed: CUDA_ERROR_INVALID_VALUE", 0, 2}};
   for (const auto& c : cases) {

@@ -222,6 +222,32 @@ void disabled() {
   std::printf("data %g\n", value(data));
 }
 
+// Nodes are changed by their handles after updates: from the graph that they are of, then from another one.
+void handles() {
+  const CUfunction f = function("plain", "scale");
+  const CUdeviceptr data = floats(n, 1.0f);
+  CUgraph g = nullptr, other_graph = nullptr;
+  cuGraphCreate(&g, 0);
+  Kernel by2{data, 2}, by3{data, 3}, by5{data, 5}, by7{data, 7};
+  const CUgraphNode k2 = by2.add(g, nullptr);
+  by3.add(g, k2);
+  const CUgraphExec e = instantiated(g);
+  auto p = by5.node(f);
+  cuGraphKernelNodeSetParams(k2, &p);
+  CUgraphExecUpdateResultInfo info{};
+  cuGraphExecUpdate(e, g, &info);
+  launch(e);  // 5 * 3
+  p = by7.node(f);
+  cuGraphExecKernelNodeSetParams(e, k2, &p);
+  launch(e);  // 7 * 3
+  cuGraphClone(&other_graph, g);
+  cuGraphExecUpdate(e, other_graph, &info);
+  launch(e);  // 5 * 3
+  cuGraphExecKernelNodeSetParams(e, k2, &p);
+  launch(e);  // 7 * 3, by a handle of which is not known what it names now
+  std::printf("data %g\n", value(data));
+}
+
 // A change of a node that the recorder does not follow.
 void other() {
   const CUdeviceptr data = floats(n, 1.0f);
@@ -302,7 +328,7 @@ const Scenarios& graph_scenarios() {
       {"graph_host", host},         {"graph_event", event},       {"graph_allocation", allocation},
       {"graph_disabled", disabled}, {"graph_failing", failing},   {"graph_peer", peer},
       {"graph_other", other},       {"graph_two", two_graphs},
-      {"graph_memory", memory},
+      {"graph_memory", memory},     {"graph_handles", handles},
       {"graph_attributes", attributes},
   };
   return all;
