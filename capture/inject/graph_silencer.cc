@@ -46,15 +46,12 @@ Result<GraphSilencer::Nothing> GraphSilencer::nothing_of(CUcontext context) {
   return n;
 }
 
-CUdeviceptr GraphSilencer::device_memory(const Nothing& nothing, Memory memory, CUdeviceptr address) {
-  if (memory == Memory::asked) {
-    CUcontext context = nullptr;
-    CUpointer_attribute asked = CU_POINTER_ATTRIBUTE_CONTEXT;
-    void* value = &context;
-    const bool owned = api_.cuPointerGetAttributes(1, &asked, &value, address) == CUDA_SUCCESS && context != nullptr;
-    memory = owned ? Memory::owned : Memory::pooled;
-  }
-  return memory == Memory::pooled && nothing.pooled != 0 ? nothing.pooled : nothing.owned;
+CUdeviceptr GraphSilencer::memory_like(CUdeviceptr address, const Nothing& nothing) const {
+  CUcontext context = nullptr;
+  CUpointer_attribute asked = CU_POINTER_ATTRIBUTE_CONTEXT;
+  void* value = &context;
+  const bool owned = api_.cuPointerGetAttributes(1, &asked, &value, address) == CUDA_SUCCESS && context != nullptr;
+  return owned || nothing.pooled == 0 ? nothing.owned : nothing.pooled;
 }
 
 std::string_view GraphSilencer::why_not(const GraphNode& node) const {
@@ -89,24 +86,24 @@ Status GraphSilencer::silence_kernel(CUgraphNode node, const Nothing& nothing) {
   return {};
 }
 
-Status GraphSilencer::silence_memset(CUgraphNode node, const Nothing& nothing, Memory memory) {
+Status GraphSilencer::silence_memset(CUgraphNode node, const Nothing& nothing) {
   CUDA_MEMSET_NODE_PARAMS p{};
   XT_TRY_DRIVER(api_, cuGraphMemsetNodeGetParams, node, &p);
-  p.dst = device_memory(nothing, memory, p.dst);
+  p.dst = memory_like(p.dst, nothing);
   if (p.height <= 1)
     p.width = 1;
   XT_TRY_DRIVER(api_, cuGraphMemsetNodeSetParams, node, &p);
   return {};
 }
 
-Status GraphSilencer::silence_memcpy(CUgraphNode node, const Nothing& nothing, Memory memory) {
+Status GraphSilencer::silence_memcpy(CUgraphNode node, const Nothing& nothing) {
   CUDA_MEMCPY3D p{};
   XT_TRY_DRIVER(api_, cuGraphMemcpyNodeGetParams, node, &p);
   const End from = end_of(api_, p.srcMemoryType, p.srcDevice), to = end_of(api_, p.dstMemoryType, p.dstDevice);
   char* const host = static_cast<char*>(nothing.host);
   const CUdeviceptr source = from == End::host ? reinterpret_cast<CUdeviceptr>(host + largest)
-                                               : device_memory(nothing, memory, p.srcDevice) + largest;
-  const CUdeviceptr target = to == End::host ? reinterpret_cast<CUdeviceptr>(host) : device_memory(nothing, memory, p.dstDevice);
+                                               : memory_like(p.srcDevice, nothing) + largest;
+  const CUdeviceptr target = to == End::host ? reinterpret_cast<CUdeviceptr>(host) : memory_like(p.dstDevice, nothing);
   if (p.srcMemoryType == CU_MEMORYTYPE_HOST)
     p.srcHost = reinterpret_cast<const void*>(source);
   else
@@ -132,18 +129,6 @@ Status GraphSilencer::restore(CUgraphExec handle, const ExecGraph& exec) { retur
 
 Status GraphSilencer::silence(CUgraphExec handle, const ExecGraph& exec, CUcontext context, size_t end) {
   XT_TRY(const Nothing nothing, nothing_of(context));
-  const Status first = try_silence(handle, exec, nothing, Memory::asked, end);
-  if (first) return first;
-  const bool fills = std::any_of(exec.nodes.begin(), exec.nodes.begin() + static_cast<ptrdiff_t>(end), [](const GraphNode& n) {
-    return n.type == CU_GRAPH_NODE_TYPE_MEMSET || n.type == CU_GRAPH_NODE_TYPE_MEMCPY;
-  });
-  if (fills)
-    for (const Memory memory : {Memory::owned, Memory::pooled})
-      if (try_silence(handle, exec, nothing, memory, end)) return {};
-  return first;
-}
-
-Status GraphSilencer::try_silence(CUgraphExec handle, const ExecGraph& exec, const Nothing& nothing, Memory memory, size_t end) {
   CUgraph silent = nullptr;
   if (const CUresult r = api_.cuGraphClone(&silent, exec.content); r != CUDA_SUCCESS)
     return unsupported("its graph could not be cloned: {}", api_.name_of(r));
@@ -155,8 +140,8 @@ Status GraphSilencer::try_silence(CUgraphExec handle, const ExecGraph& exec, con
     const CUgraphNode node = nodes[i].handle;
     Status s;
     if (nodes[i].type == CU_GRAPH_NODE_TYPE_KERNEL) s = silence_kernel(node, nothing);
-    if (nodes[i].type == CU_GRAPH_NODE_TYPE_MEMSET) s = silence_memset(node, nothing, memory);
-    if (nodes[i].type == CU_GRAPH_NODE_TYPE_MEMCPY) s = silence_memcpy(node, nothing, memory);
+    if (nodes[i].type == CU_GRAPH_NODE_TYPE_MEMSET) s = silence_memset(node, nothing);
+    if (nodes[i].type == CU_GRAPH_NODE_TYPE_MEMCPY) s = silence_memcpy(node, nothing);
     if (!s) return unsupported("node {} can not be silenced: {}", i, s.error().message);
   }
   return update(handle, silent);

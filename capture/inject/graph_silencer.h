@@ -28,16 +28,13 @@ class GraphSilencer {
     CUdeviceptr owned = 0, pooled = 0;  // pooled 0: this driver has no pools
     void* host = nullptr;
   };
-  // An update must stay in memory of the same context, and memory of pools and mappings has none: `asked` takes what the driver
-  // says of the node's own memory, the other two are tried when it refuses that.
-  enum class Memory { asked, owned, pooled };
   Result<Nothing> nothing_of(CUcontext context);
-  CUdeviceptr device_memory(const Nothing& nothing, Memory memory, CUdeviceptr address);
+  // The copies of an update must stay in memory of the same context, and memory of pools and mappings has none [measured H200].
+  CUdeviceptr memory_like(CUdeviceptr address, const Nothing& nothing) const;
   Status update(CUgraphExec handle, CUgraph graph);
-  Status try_silence(CUgraphExec handle, const ExecGraph& exec, const Nothing& nothing, Memory memory, size_t end);
   Status silence_kernel(CUgraphNode node, const Nothing& nothing);
-  Status silence_memset(CUgraphNode node, const Nothing& nothing, Memory memory);
-  Status silence_memcpy(CUgraphNode node, const Nothing& nothing, Memory memory);
+  Status silence_memset(CUgraphNode node, const Nothing& nothing);
+  Status silence_memcpy(CUgraphNode node, const Nothing& nothing);
 
   const DriverApi& api_;
   std::unordered_map<CUcontext, Nothing> nothing_;  // given back by the end of the process

@@ -59,6 +59,7 @@ TEST(DriverCalls, UnlistedNamesAreJudgedByTheirWords) {
       {"cuStreamWriteValue64_v2", CallClass::writes},
       {"cuMemPrefetchAsync", CallClass::writes},
       {"cuGraphAddMemcpyNode", CallClass::ignored},
+      {"cuGraphExecTomorrowNodeSetParams", CallClass::graph_set_other},
       {"cuCtxGetCurrent", CallClass::ignored},
       {"cuEventRecord", CallClass::ignored},
   };
