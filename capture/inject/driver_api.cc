@@ -21,6 +21,22 @@ Result<DriverApi> DriverApi::load() {
   return api;
 }
 
+bool broken_for_good(CUresult r) {
+  switch (r) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_ECC_UNCORRECTABLE: return true;
+    default: return false;
+  }
+}
+
 std::string DriverApi::name_of(CUresult result) const {
   const char* text = nullptr;
   if (cuGetErrorName(result, &text) == CUDA_SUCCESS && text != nullptr) return text;

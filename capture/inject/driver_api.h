@@ -90,6 +90,9 @@ struct DriverApi {
   std::string name_of(CUresult result) const;
 };
 
+// Errors of an earlier kernel that every later call of the context answers with.
+bool broken_for_good(CUresult result);
+
 // Ends the function around it with "CALL failed: ERROR" when the driver's call does not succeed.
 #define XT_TRY_DRIVER(api, call, ...)                                                                \
   do {                                                                                               \

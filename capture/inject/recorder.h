@@ -100,6 +100,9 @@ class Recorder {
   // Runs the nodes up to the last that is recorded. What could not be recorded has its reason when this returns.
   Status run_graph(Frame& frame, PendingGraph& graph);
   CUresult record_node(Frame& frame, PendingGraph& graph, size_t node, uint64_t ordinal);
+  // The nodes of an executable graph are not what the program takes them for: recording stops, and says so. Not where a kernel
+  // broke the context, after which nothing runs.
+  void graph_spoiled(const PendingGraph& graph, const std::string& why);
   void refuse_nodes(const PendingGraph& graph, size_t from, const std::string& why);
   void note_graph_call(const Frame& frame, const CUpti_CallbackData& data);
 

@@ -144,8 +144,7 @@ Status Recorder::run_graph(Frame& frame, PendingGraph& graph) {
     // This node and those behind it are left to the application's launch.
     refuse_nodes(graph, next, fmt::format("{}: node {} could not be run by itself: {}", graph_class, i, driver_.name_of(ran)));
     if (const Status s = silencer_.silence(graph.handle, exec, graph.context, i); !s)
-      stop(Error{ErrorKind::internal, fmt::format("a graph could not be made to go on at node {}: {}; the program's results from here "
-                                                  "on may be wrong", i, s.error().message), {}, {}});
+      graph_spoiled(graph, fmt::format("it could not be made to go on at node {}: {}", i, s.error().message));
     break;
   }
   return {};
@@ -180,10 +179,14 @@ CUresult Recorder::record_node(Frame& frame, PendingGraph& graph, size_t node, u
 void Recorder::exit_graph_launch(PendingGraph& graph) {
   const RelaxedCapture relaxed(driver_);
   if (const Status s = silencer_.restore(graph.handle, *graph.exec); !s)
-    stop(Error{ErrorKind::internal,
-               fmt::format("the nodes of a graph that were silenced could not be put back: {}; the program's results from here on "
-                           "are wrong", s.error().message), {}, {}});
+    graph_spoiled(graph, fmt::format("nodes that were silenced could not be put back: {}", s.error().message));
   graph.open_gate();
+}
+
+void Recorder::graph_spoiled(const PendingGraph& graph, const std::string& why) {
+  CUresult failure = CUDA_SUCCESS;
+  if (drain(graph.context, &failure) && broken_for_good(failure)) return;
+  stop(Error{ErrorKind::internal, fmt::format("a graph of the program was spoiled: {}; its results from here on are wrong", why), {}, {}});
 }
 
 // A call that made, changed or destroyed an executable graph, and succeeded.

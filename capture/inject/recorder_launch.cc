@@ -30,23 +30,6 @@ bool concerns_bundle(const Error& e) {
   return e.kind == ErrorKind::environment || e.kind == ErrorKind::internal || e.kind == ErrorKind::bad_input;
 }
 
-// Errors of an earlier kernel that every later call of the context answers with.
-bool broken_for_good(CUresult r) {
-  switch (r) {
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED:
-    case CUDA_ERROR_ECC_UNCORRECTABLE: return true;
-    default: return false;
-  }
-}
-
 tl::unexpected<Error> in_class(std::string_view reason_class, const Error& e) {
   return unsupported("{}: {}", reason_class, e.message);
 }

@@ -5,6 +5,7 @@ namespace xtrace::inject {
 namespace {
 
 using bundle::GraphPlace;
+using testing::Not;
 
 class RecordGraphs : public Record {
  protected:
@@ -175,6 +176,37 @@ TEST_F(RecordGraphs, NodesThatTheProgramSwitchedOffDoNotRunNorCount) {
   ASSERT_EQ(run.launches().size(), 5u);
   EXPECT_EQ(run.launches()[2].graph, (GraphPlace{1, 1}));
   EXPECT_EQ(at(run, run.launches()[2], true), all(18));
+}
+
+TEST_F(RecordGraphs, AKernelThatBreaksTheContextIsTheProgramsOwnError) {
+  const std::string plain = alone("graph_fault");
+  const Recording run = record("graph_fault");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_EQ(run.out, plain);
+  ASSERT_EQ(run.launches().size(), 3u);
+  EXPECT_EQ(run.launches()[0].status, LaunchStatus::recorded);
+  EXPECT_EQ(run.launches()[1].status, LaunchStatus::recorded);
+  EXPECT_TRUE(run.launches()[1].regions.at(0).after.empty());
+  EXPECT_THAT(run.launches()[2].skip_reason, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+  EXPECT_THAT(run.err, Not(HasSubstr("spoiled")));
+}
+
+TEST_F(RecordGraphs, AnUpdateThatTheDriverRefusesLeavesTheGraphAsItWas) {
+  const std::string plain = alone("graph_refused_update");
+  ASSERT_THAT(plain, HasSubstr("data 36"));
+  const Recording run = record("graph_refused_update");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_EQ(run.out, plain);
+  ASSERT_EQ(run.launches().size(), 4u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(run.launches()[i].status == LaunchStatus::recorded, i >= 2);
+  EXPECT_THAT(run.launches()[0].skip_reason, HasSubstr("graph launch: cuGraphExecUpdate failed: CUDA_ERROR_UNKNOWN"));
+}
+
+TEST_F(RecordGraphs, AGraphThatStaysSilencedIsSaidAloud) {
+  const Recording run = record("graph_spoiled");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_THAT(run.err, HasSubstr("a graph of the program was spoiled: nodes that were silenced could not be put back: cuGraphExecUpdate "
+                                 "failed: CUDA_ERROR_UNKNOWN (0); its results from here on are wrong"));
 }
 
 TEST_F(RecordGraphs, ANodeThatFailsByItselfIsLeftToTheGraphWithAllBehindIt) {

@@ -33,6 +33,7 @@ const std::vector<Kernel>& kernels() {
        10,
        0,
        [](const void* const* v) {
+         if (value<CUdeviceptr>(v, 0) == state().fault_at) state().launch_result = state().wait_result = CUDA_ERROR_ILLEGAL_ADDRESS;
          float* data = memory_at<float>(value<CUdeviceptr>(v, 0));
          for (int i = 0; i < value<int>(v, 2); ++i) data[i] *= value<float>(v, 1);
        }},
@@ -187,6 +188,8 @@ void fake_fail_launch(CUresult launch, CUresult wait_result) {
   state().launch_result = launch;
   state().wait_result = wait_result;
 }
+void fake_fault_at(CUdeviceptr address) { state().fault_at = address; }
+void fake_fail_update() { state().fail_update = true; }
 void fake_announce_late() { state().announce_late = true; }
 unsigned fake_reads_while_busy() { return state().reads_while_busy; }
 

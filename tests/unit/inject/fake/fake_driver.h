@@ -26,6 +26,10 @@ void fake_hang();
 void fake_release();
 // What the next launch call returns; what the waits after it return.
 void fake_fail_launch(CUresult launch, CUresult wait);
+// A kernel `scale` on this memory breaks the context.
+void fake_fault_at(CUdeviceptr address);
+// The next cuGraphExecUpdate fails.
+void fake_fail_update();
 // The next module's cubin is announced inside the launch of one of its kernels, not when it is loaded.
 void fake_announce_late();
 // How often a driver call came in while `context` was not idle, i.e. a snapshot read memory under a running

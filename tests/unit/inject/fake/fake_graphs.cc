@@ -302,6 +302,8 @@ CUresult cuGraphNodeSetEnabled(CUgraphExec e, CUgraphNode n, unsigned on) {
 }
 CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo* info) {
   return TRACED(cuGraphExecUpdate_v2, nullptr, (e, g, info), {
+    if (std::exchange(state().fail_update, false)) return CUDA_ERROR_UNKNOWN;
+    if (state().wait_result != CUDA_SUCCESS) return state().wait_result;
     if (!same_types(exec_of(e)->graph, *graph_of(g))) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     return update(exec_of(e)->graph, *graph_of(g)), CUDA_SUCCESS;
   });
@@ -309,6 +311,7 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultI
 CUresult cuGraphLaunch(CUgraphExec e, CUstream s) {
   return TRACED(cuGraphLaunch, nullptr, (e, s), {
     if (state().capturing.contains(s)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (state().wait_result != CUDA_SUCCESS) return state().wait_result;
     if (e != nullptr) run_graph(exec_of(e)->graph, s);
     return CUDA_SUCCESS;
   });

@@ -71,6 +71,8 @@ struct State {
   uint32_t next_module = 1;
   std::set<CUstream> capturing;
   CUresult launch_result = CUDA_SUCCESS, wait_result = CUDA_SUCCESS;
+  CUdeviceptr fault_at = 0;
+  bool fail_update = false;
   bool announce_late = false;
   std::mutex wait_mutex;
   std::condition_variable released;

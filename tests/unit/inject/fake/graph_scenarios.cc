@@ -282,6 +282,46 @@ void failing() {
   std::printf("data %g\n", value(data));
 }
 
+// The second of three kernels breaks the context.
+void fault() {
+  const CUdeviceptr data = floats(n, 1.0f), bad = floats(n, 1.0f);
+  fake_fault_at(bad);
+  CUgraph g = nullptr;
+  cuGraphCreate(&g, 0);
+  Kernel by2{data, 2}, by3{bad, 3}, by5{data, 5};
+  by5.add(g, by3.add(g, by2.add(g, nullptr)));
+  const CUgraphExec e = instantiated(g);
+  cuGraphLaunch(e, stream());
+  std::printf("wait %d\n", cuCtxSynchronize());
+}
+
+// The driver refuses to update.
+void refused_update() {
+  const CUdeviceptr data = floats(n, 1.0f);
+  CUgraph g = nullptr;
+  cuGraphCreate(&g, 0);
+  Kernel by2{data, 2}, by3{data, 3};
+  by3.add(g, by2.add(g, nullptr));
+  const CUgraphExec e = instantiated(g);
+  fake_fail_update();
+  for (int i = 0; i < 2; ++i) launch(e);
+  std::printf("data %g\n", value(data));
+}
+
+// The driver refuses the update that gives the nodes back: the host node runs in the call, behind the first.
+void spoiled() {
+  const CUdeviceptr data = floats(n, 1.0f);
+  CUgraph g = nullptr;
+  cuGraphCreate(&g, 0);
+  Kernel by2{data, 2};
+  const CUgraphNode k2 = by2.add(g, nullptr);
+  CUDA_HOST_NODE_PARAMS p{[](void*) { fake_fail_update(); }, nullptr};
+  CUgraphNode call = nullptr;
+  cuGraphAddHostNode(&call, g, &k2, 1, &p);
+  const CUgraphExec e = instantiated(g);
+  for (int i = 0; i < 2; ++i) launch(e);
+}
+
 void peer() {
   const CUdeviceptr data = floats(n, 1.0f);
   fake_set_device(data, 1);
@@ -328,6 +368,7 @@ const Scenarios& graph_scenarios() {
       {"graph_host", host},         {"graph_event", event},       {"graph_allocation", allocation},
       {"graph_disabled", disabled}, {"graph_failing", failing},   {"graph_peer", peer},
       {"graph_other", other},       {"graph_two", two_graphs},
+      {"graph_fault", fault},       {"graph_spoiled", spoiled},   {"graph_refused_update", refused_update},
       {"graph_memory", memory},     {"graph_handles", handles},
       {"graph_attributes", attributes},
   };
