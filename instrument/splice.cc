@@ -203,7 +203,7 @@ std::vector<AddressClaim> address_claims(const Code& code, const Blocks& blocks,
     for (const MemRecord::Base& b : record.bases)
       claims.push_back({Kind::base, code.pc(b.at), b.reg, b.place, b.lanes});
     for (const MemRecord::Scalar& s : record.scalars)
-      claims.push_back({s.is_mask ? Kind::mask : Kind::uniform, code.pc(s.at),
+      claims.push_back({s.is_mask ? Kind::mask : s.is_guard ? Kind::guard : Kind::uniform, code.pc(s.at),
                         static_cast<uint8_t>(s.index | (s.negated ? 8 : 0)), s.place, {}});
   }
   return claims;

@@ -77,9 +77,9 @@ struct Violation {
 
 // `mem`: what a part of a block's record holds.
 struct AddressClaim {
-  enum class Kind : uint8_t { column, uniform, mask, base } kind = Kind::column;
+  enum class Kind : uint8_t { column, uniform, mask, guard, base } kind = Kind::column;   // guard: whether a uniform one holds
   uint32_t pc = 0;         // of the first access that needs it
-  uint8_t index = 0;       // of the register, of the uniform register, of the predicate and its negation (as in bits [15:12])
+  uint8_t index = 0;       // of the register, of the uniform register, of the predicate, uniform or not, and its negation (as in bits [15:12])
   uint32_t place = 0;      // byte in the record
   LaneBase lanes{};        // base: what the register is proven to be
 };

@@ -50,7 +50,7 @@ class Addresses {
           else check(block, i, a, *next++);
         }
         const auto guard = static_cast<uint8_t>(get_bits(v_.old.insts[i].raw, guard_field));
-        if (guard != always) check(block, i, Kind::mask, guard);
+        if (guard != always && accesses->front().form == sass::Access::Form::lanes) check(block, i, Kind::mask, guard);
       }
     }
   }
@@ -61,6 +61,16 @@ class Addresses {
   }
 
   void check(const ProbeBlock& block, InstIndex i, const sass::Access& a, const wire::Access& w) {
+    if (!same_operands(a, w)) fail(v_.copies[0].at[i], i, "decoders take its operands for others");
+    if (a.form != sass::Access::Form::lanes) {
+      for (size_t k = 0; k < std::min(a.operands.size(), w.operands.size()); ++k)
+        if (const uint8_t reg = a.operands[k].reg; reg != a.none && check(block, i, Kind::uniform, reg) != w.operands[k].place)
+          fail(v_.copies[0].at[i], i, fmt::format("UR{} is not where decoders look for it", reg));
+      const auto guard = static_cast<uint8_t>(get_bits(v_.old.insts[i].raw, guard_field));
+      if (guard == always ? w.mask != w.none : check(block, i, Kind::guard, guard) != w.mask)
+        fail(v_.copies[0].at[i], i, "decoders look elsewhere for whether it is made");
+      return;
+    }
     const bool high = a.space == sass::MemSpace::generic || !claims_.memory_high_is_known || a.uniform_low != a.none;
     if (a.low != a.none) low(block, i, a.low, w);
     if (a.high != a.none && high) check(block, i, Kind::column, a.high);
@@ -74,7 +84,7 @@ class Addresses {
   void low(const ProbeBlock& block, InstIndex i, uint8_t reg, const wire::Access& w) {
     const uint32_t at = v_.copies[0].at[i];
     if (w.numbers == w.none && w.base != w.none) return is_spread(block, i, reg, w) ? void() : fail(at, i, fmt::format("what R{} has more in each lane is not stored", reg));
-    if (w.numbers == w.none) return check(block, i, Kind::column, reg);
+    if (w.numbers == w.none) return void(check(block, i, Kind::column, reg));
     const auto lanes = lanes_.before(i, reg);
     if (!lanes || !are_numbers(claims_, lanes_, *lanes, w)) return fail(at, i, fmt::format("R{} is not proven to have these numbers", reg));
     if (lanes->known) return w.base == w.none ? void() : fail(at, i, fmt::format("R{} is known without a base", reg));
@@ -90,6 +100,7 @@ class Addresses {
     switch (kind) {
       case Kind::column: return is_store(k) && field(k, a_field) != no_register && field(k, b_field) == index && v_.aside[k] != index;
       case Kind::uniform: return sass::opcode13(v_.words[k]) == mov_ur && field(k, ur_field) == index;
+      case Kind::guard: return is_guard(k, index);
       case Kind::base: return false;   // check_base()
       case Kind::mask:
         return sass::opcode13(v_.words[k]) == vote && field(k, mode_field) == vote_any && field(k, vote_field) == index;
@@ -103,8 +114,26 @@ class Addresses {
       case Kind::base: return changes(k, index);
       case Kind::uniform: return def.ur.test(index);
       case Kind::mask: return (def.pred >> (index & 7) & 1) != 0;
+      case Kind::guard: return (def.upred >> (index & 7) & 1) != 0;
     }
     return false;
+  }
+
+  // Whether the MOV at k takes what is 0, and 1 where the uniform predicate holds, from just in front of it.
+  bool is_guard(uint32_t k, uint8_t index) const {
+    if (sass::opcode13(v_.words[k]) != mov_ur) return false;
+    const auto through = static_cast<unsigned>(field(k, ur_field));
+    const auto made_by = [&](uint32_t before) -> std::optional<uint32_t> {
+      for (uint32_t at = before; at-- > from_ && v_.is_inserted(at);)
+        if (v_.effects[at].def.ur.test(through)) return (sass::opcode13(v_.words[at]) & 0xfff) == umov_imm ? std::optional(at) : std::nullopt;
+      return std::nullopt;
+    };
+    const auto one = made_by(k);
+    if (!one || field(*one, guard_field) != index || field(*one, imm_field) != 1) return false;
+    const auto zero = made_by(*one);
+    if (!zero || field(*zero, guard_field) != always || field(*zero, imm_field) != 0) return false;
+    v_.access_guard[*one] = true;
+    return true;
   }
 
   // What stands aside comes back.
@@ -271,8 +300,12 @@ class Addresses {
         fail(other, i, fmt::format("{} goes to the same place", text(other)));
   }
 
-  // What the access at i needs is in the record of its block.
-  void check(const ProbeBlock& block, InstIndex i, Kind kind, uint8_t index) {
+  // What the access at i needs is in the record of its block: at this byte.
+  std::optional<uint32_t> check(const ProbeBlock& block, InstIndex i, Kind kind, uint8_t index) {
+    const auto fail = [&](uint32_t word, InstIndex at, std::string what) {
+      this->fail(word, at, std::move(what));
+      return std::nullopt;
+    };
     const uint32_t access = v_.copies[0].at[i];
     uint32_t k = access;
     bool found = false;
@@ -313,9 +346,10 @@ class Addresses {
     if (!claimed)
       return fail(store, i, fmt::format("{} goes to byte {} of the record, which nobody claims", name(kind, index), place));
     check_place(block, i, store, place);
-    if (kind != Kind::column) return;
+    if (kind != Kind::column) return place;
     if (!goes_by_lane(store)) fail(store, i, fmt::format("{} does not go by 4 * the lane's number", text(store)));
     v_.address_store[store] = true;
+    return place;
   }
   // Whether the register that a column goes by holds 4 * lane: the one that the prologue sets, or one that is made in the block.
   bool goes_by_lane(uint32_t store) const {
@@ -340,6 +374,7 @@ class Addresses {
       case Kind::base: return fmt::format("R{}", index);
       case Kind::uniform: return fmt::format("UR{}", index);
       case Kind::mask: return fmt::format("{}P{}", (index & 8) != 0 ? "!" : "", index & 7);
+      case Kind::guard: return fmt::format("{}UP{}", (index & 8) != 0 ? "!" : "", index & 7);
     }
     return {};
   }
@@ -358,6 +393,13 @@ class Addresses {
 std::optional<uint32_t> number_in_offset(const LaneBases& lanes, InstIndex i, const sass::Access& a, const wire::Access& w) {
   if (a.wide || a.uniform_low == a.none || w.uniform_low != w.none) return std::nullopt;
   return lanes.uniform_before(i, a.uniform_low);
+}
+
+bool same_operands(const sass::Access& a, const wire::Access& w) {
+  if (static_cast<int>(a.form) != static_cast<int>(w.form) || a.pixels != w.pixels || a.operands.size() != w.operands.size()) return false;
+  return std::ranges::equal(a.operands, w.operands, [&](const sass::UniformOperand& o, const wire::Access::Operand& p) {
+    return static_cast<int>(o.role) == static_cast<int>(p.role) && (o.reg == a.none) == (p.place == w.none);
+  });
 }
 
 bool are_numbers(const SpliceClaims& claims, const LaneBases& lanes, const LaneBase& base, const wire::Access& w) {

@@ -49,6 +49,8 @@ using Violations = std::vector<Violation>;
 void check_addresses(SpliceView& v, const SpliceClaims& claims, Violations& out);
 // A uniform register that decoders do not ask for: what it holds belongs to their offset.
 std::optional<uint32_t> number_in_offset(const LaneBases& lanes, InstIndex i, const sass::Access& a, const wire::Access& w);
+// Whether decoders take each operand of an access that is made once for the warp for what it is.
+bool same_operands(const sass::Access& a, const wire::Access& w);
 // Whether decoders add these numbers.
 bool are_numbers(const SpliceClaims& claims, const LaneBases& lanes, const LaneBase& base, const wire::Access& w);
 // verify_words.cc: the same of the records of full blocks.

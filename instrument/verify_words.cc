@@ -20,8 +20,8 @@ using namespace fields;
 // A value of 32 bits: a number, or that of a register of the kernel as its `version`-th definition in the block left it, plus a
 // number. A vector register's is that of one lane, or of the first lane of a guard.
 struct Value {
-  enum class Kind : uint8_t { unknown, number, mask, uniform, in_lane, in_first } kind = Kind::unknown;
-  uint8_t index = 0;         // register; mask: predicate and negation
+  enum class Kind : uint8_t { unknown, number, mask, guard, uniform, in_lane, in_first } kind = Kind::unknown;
+  uint8_t index = 0;         // register; mask: predicate and negation; guard: the same of a uniform one, 1 where it holds and else 0
   uint8_t lane = 0;          // in_lane; in_first: the guard
   uint32_t version = 0, predicate_version = 0;
   uint32_t number = 0;
@@ -44,6 +44,7 @@ class Words {
     gpr_version_ = {};
     ur_version_ = {};
     pred_version_ = {};
+    upred_version_ = {};
     record_.clear();
     expected_.clear();
     prepare_lanes();
@@ -67,8 +68,10 @@ class Words {
           ++ur_version_[r];
           ur_.erase(static_cast<uint8_t>(r));
         }
-      for (unsigned p = 0; p < 7; ++p)
+      for (unsigned p = 0; p < 7; ++p) {
         if (def.pred >> p & 1) ++pred_version_[p];
+        if (def.upred >> p & 1) ++upred_version_[p];
+      }
     }
     Value head = number(wire::word0(wire::RecordKind::mem, number_));
     i_ = block.first;
@@ -137,6 +140,7 @@ class Words {
   Value mask(uint8_t guard) const {
     return {Value::Kind::mask, guard, 0, 0, (guard & 7) == always ? 0 : pred_version_[guard & 7], 0};
   }
+  Value uniform_guard(uint8_t guard) const { return {Value::Kind::guard, guard, 0, 0, upred_version_[guard & 7], 0}; }
   static Value sum(Value a, uint32_t n) {
     if (a.kind != Value::Kind::number && a.kind != Value::Kind::in_lane) return {};
     a.number += n;
@@ -216,6 +220,11 @@ class Words {
   void uniform(uint32_t k, uint16_t op, uint8_t guard) {
     const auto to = static_cast<uint8_t>(field(k, to_uniform_field));
     Value value;
+    if ((op & 0xfff) == umov_imm) {
+      const auto imm = static_cast<uint32_t>(field(k, imm_field));
+      if (guard == always) value = number(imm);
+      else if (imm == 1 && read_uniform(to) == number(0)) value = uniform_guard(guard), v_.access_guard[k] = true;
+    }
     if (op == voteu && votes(k)) value = mask(static_cast<uint8_t>(field(k, vote_field)));
     if (op == r2ur) {
       const auto reg = static_cast<uint8_t>(field(k, a_field));
@@ -281,6 +290,13 @@ class Words {
       if (next == claims_.accesses.end() || next->pc != v_.old.pc(i_) || next->block != number_)
         return fail("an access that decoders do not know");
       const wire::Access& w = *next++;
+      if (!same_operands(a, w)) return fail("decoders take its operands for others");
+      for (size_t k = 0; k < a.operands.size(); ++k) uniform(a.operands[k].reg, a.none, w.operands[k].place);
+      if (a.form != sass::Access::Form::lanes) {
+        if (guard != always) expected_.push_back({i_, w.mask, uniform_guard(guard), "whether it is made"});
+        else if (w.mask != w.none) fail("what is always made asks whether it is");
+        continue;
+      }
       if (a.low != a.none) low(a.low, w, guard);
       else if (w.low != w.none || w.base != w.none || w.numbers != w.none) fail("an address without a register has one");
       const bool may_lack = a.space == sass::MemSpace::global && claims_.memory_high_is_known && a.uniform_low == a.none;
@@ -338,7 +354,7 @@ class Words {
   std::map<uint8_t, std::array<bool, lanes_of_warp>> groups_;   // by predicate
   std::array<uint32_t, 256> gpr_version_{};
   std::array<uint32_t, 64> ur_version_{};
-  std::array<uint32_t, 8> pred_version_{};
+  std::array<uint32_t, 8> pred_version_{}, upred_version_{};
   std::map<uint32_t, Value> record_;                    // by byte
   std::vector<Expected> expected_;
 };

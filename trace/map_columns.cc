@@ -96,9 +96,15 @@ void encode_map(std::string& out, const wire::AddressMap& map) {
     for (uint32_t v : {a.pc, a.block, static_cast<uint32_t>(a.space), static_cast<uint32_t>(a.kind), uint32_t{a.bytes},
                        uint32_t{a.lanes}})
       put_varint(out, v);
-    put_varint(out, (a.wide ? 1u : 0u) | (a.high_is_known ? 2u : 0u));
+    put_varint(out, (a.wide ? 1u : 0u) | (a.high_is_known ? 2u : 0u) | (a.pixels ? 4u : 0u));
     put_signed(out, a.offset);
     for (uint32_t place : {a.low, a.high, a.uniform_low, a.uniform_high, a.mask}) put_varint(out, place + 1);
+    put_varint(out, static_cast<uint64_t>(a.form));
+    put_varint(out, a.operands.size());
+    for (const wire::Access::Operand& o : a.operands) {
+      put_varint(out, static_cast<uint64_t>(o.role));
+      put_varint(out, o.place + 1);
+    }
   }
   encode_points(out, map);
   const wire::SlotLayout& l = map.layout;
@@ -151,13 +157,13 @@ void decode_map(VarintReader& in, wire::AddressMap& map) {
     s.overhead_cycles = in.varint32();
     s.least_cycles = in.varint32();
   }
-  map.accesses.resize(in.count(13));
+  map.accesses.resize(in.count(15));
   for (wire::Access& a : map.accesses) {
     a.pc = in.varint32();
     a.block = in.varint32();
     const uint64_t space = in.varint(), kind = in.varint();
     if (space > static_cast<uint64_t>(wire::Access::Space::local) ||
-        kind > static_cast<uint64_t>(wire::Access::Kind::reduction))
+        kind > static_cast<uint64_t>(wire::Access::Kind::prefetch))
       return in.fail();
     a.space = static_cast<wire::Access::Space>(space);
     a.kind = static_cast<wire::Access::Kind>(kind);
@@ -166,8 +172,18 @@ void decode_map(VarintReader& in, wire::AddressMap& map) {
     const uint64_t flags = in.varint();
     a.wide = flags & 1;
     a.high_is_known = flags & 2;
+    a.pixels = flags & 4;
     a.offset = static_cast<int32_t>(in.signed_varint());
     for (uint32_t* place : {&a.low, &a.high, &a.uniform_low, &a.uniform_high, &a.mask}) *place = in.varint32() - 1;
+    const uint64_t form = in.varint();
+    if (form > static_cast<uint64_t>(wire::Access::Form::tensor)) return in.fail();
+    a.form = static_cast<wire::Access::Form>(form);
+    a.operands.resize(in.count(2));
+    for (wire::Access::Operand& o : a.operands) {
+      const uint64_t role = in.varint();
+      if (role > static_cast<uint64_t>(wire::Access::Role::pixels)) return in.fail();
+      o = {static_cast<wire::Access::Role>(role), in.varint32() - 1};
+    }
   }
   decode_points(in, map);
   wire::SlotLayout& l = map.layout;

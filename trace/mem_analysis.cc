@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <nlohmann/json.hpp>
 #include <numeric>
-
-#include "trace/csv.h"
 
 namespace xtrace::trace {
 namespace {
@@ -155,88 +152,18 @@ Status MemAnalysis::access(uint32_t index, uint32_t mask, const LaneAddresses& a
   return {};
 }
 
+Status MemAnalysis::operands(uint32_t index, uint32_t active, std::span<const uint32_t> words) {
+  AccessStats& s = stats_[index];
+  s.executions += 1;
+  if (active == 0) return {};
+  s.requests += 1;
+  const WarpAccessAnalysis::Seen seen = moved_.add(map_.accesses[index], warp_access(map_.accesses[index], words), memory_, s.moved);
+  s.sectors += seen.sectors;
+  checked_ += seen.checked;
+  if (seen.impossible && impossible_++ == 0) first_ = *seen.impossible;
+  return {};
+}
+
 Status MemAnalysis::warp(const MemWarp&) { return {}; }
-
-namespace {
-
-double ratio(uint64_t a, uint64_t b) { return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b); }
-bool is_shared(const AccessRow& r) { return r.access.space == Access::Space::shared; }
-
-}  // namespace
-
-std::string render_text(const std::vector<AccessRow>& rows) {
-  struct Column {
-    std::string title;
-    bool words;
-    size_t width = 0;
-  };
-  std::vector<Column> columns{{"pc", false},       {"space", true}, {"kind", true},        {"bytes", false},  {"requests", false}, {"lanes", false},
-                              {"sectors", false}, {"/req", false}, {"wavefronts", false}, {"/least", false}, {"source", true},    {"sass", true}};
-  std::vector<std::vector<std::string>> lines(1);
-  for (const Column& c : columns) lines[0].push_back(c.title);
-  for (const AccessRow& r : rows) {
-    const AccessStats& s = r.stats;
-    const auto number = [](bool applies, uint64_t n) { return applies ? fmt::format("{}", n) : std::string("-"); };
-    const auto share = [](bool applies, uint64_t n, uint64_t of) { return applies ? fmt::format("{:.2f}", ratio(n, of)) : std::string("-"); };
-    lines.push_back({fmt::format("{:#x}", r.access.pc), std::string(name_of(r.access.space)), std::string(name_of(r.access.kind)),
-                     number(true, r.access.bytes), number(true, s.requests), number(true, s.lanes), number(!is_shared(r), s.sectors),
-                     share(!is_shared(r), s.sectors, s.requests), number(is_shared(r), s.wavefronts),
-                     share(is_shared(r), s.wavefronts, s.least_wavefronts), r.source, r.sass});
-  }
-  for (const auto& line : lines)
-    for (size_t c = 0; c < line.size(); ++c) columns[c].width = std::max(columns[c].width, line[c].size());
-  std::string out;
-  for (const auto& line : lines) {
-    for (size_t c = 0; c < line.size(); ++c)
-      out += columns[c].words ? fmt::format("{:<{}}  ", line[c], columns[c].width) : fmt::format("{:>{}}  ", line[c], columns[c].width);
-    while (out.back() == ' ') out.pop_back();
-    out += '\n';
-  }
-  return out;
-}
-
-std::string render_csv(const std::vector<AccessRow>& rows) {
-  std::string out =
-      "pc,block,space,kind,bytes,executions,requests,lanes,window_lanes,sectors,wavefronts,least_wavefronts,source,sass\n";
-  for (const AccessRow& r : rows) {
-    const AccessStats& s = r.stats;
-    out += fmt::format("{:#x},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", r.access.pc, r.access.block, name_of(r.access.space),
-                       name_of(r.access.kind), r.access.bytes, s.executions, s.requests, s.lanes, s.window_lanes,
-                       is_shared(r) ? "" : fmt::format("{}", s.sectors), is_shared(r) ? fmt::format("{}", s.wavefronts) : "",
-                       is_shared(r) ? fmt::format("{}", s.least_wavefronts) : "", csv_quoted(r.source), csv_quoted(r.sass));
-  }
-  return out;
-}
-
-std::string render_json(const std::vector<AccessRow>& rows) {
-  nlohmann::ordered_json array = nlohmann::ordered_json::array();
-  for (const AccessRow& r : rows) {
-    const AccessStats& s = r.stats;
-    nlohmann::ordered_json o{{"pc", r.access.pc},
-                             {"block", r.access.block},
-                             {"space", name_of(r.access.space)},
-                             {"kind", name_of(r.access.kind)},
-                             {"bytes", r.access.bytes},
-                             {"executions", s.executions},
-                             {"requests", s.requests},
-                             {"lanes", s.lanes},
-                             {"window_lanes", s.window_lanes},
-                             {"sectors", nullptr},
-                             {"sectors_per_request", nullptr},
-                             {"wavefronts", nullptr},
-                             {"least_wavefronts", nullptr}};
-    if (is_shared(r)) {
-      o["wavefronts"] = s.wavefronts;
-      o["least_wavefronts"] = s.least_wavefronts;
-    } else {
-      o["sectors"] = s.sectors;
-      if (s.requests != 0) o["sectors_per_request"] = ratio(s.sectors, s.requests);
-    }
-    o["source"] = r.source;
-    o["sass"] = r.sass;
-    array.push_back(std::move(o));
-  }
-  return array.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
 
 }  // namespace xtrace::trace

@@ -16,10 +16,9 @@
 #include <vector>
 
 #include "trace/mem_trace.h"
+#include "trace/warp_access_analysis.h"
 
 namespace xtrace::trace {
-
-using MemoryRange = wire::HighWords::Range;
 
 uint32_t sectors_of(uint32_t mask, uint32_t bytes, const LaneAddresses& addresses);
 uint32_t local_sectors_of(uint32_t mask, uint32_t bytes, const LaneAddresses& addresses);
@@ -35,6 +34,7 @@ struct AccessStats {
   uint64_t window_lanes = 0;       // generic: not in `memory`, so in shared or local memory; in no sum below
   uint64_t sectors = 0;            // global, generic, local
   uint64_t wavefronts = 0, least_wavefronts = 0;   // shared
+  MovedStats moved{};              // of accesses that are made once for the warp
 };
 
 class MemAnalysis : public MemVisitor {
@@ -42,10 +42,13 @@ class MemAnalysis : public MemVisitor {
   // `memory`: all that the launch can reach, disjoint, in order of address.
   MemAnalysis(const wire::AddressMap& map, std::vector<MemoryRange> memory);
   MemAnalysis(const wire::AddressMap&& map, std::vector<MemoryRange> memory) = delete;   // it must outlive this
+  // What accesses that are made once for the warp are held against. `maps` outlives this.
+  void set_moved(SharedMemory shared, TensorMaps* maps) { moved_ = WarpAccessAnalysis(shared, maps); }
   // From now on: another module's variables lie elsewhere.
   void set_memory(std::vector<MemoryRange> memory) { memory_ = std::move(memory), last_ = 0; }
   Status block(uint32_t block, uint32_t active) override;
   Status access(uint32_t index, uint32_t mask, const LaneAddresses& addresses) override;
+  Status operands(uint32_t index, uint32_t active, std::span<const uint32_t> words) override;
   Status warp(const MemWarp& warp) override;
 
   const std::vector<AccessStats>& accesses() const { return stats_; }        // as AddressMap::accesses
@@ -59,6 +62,7 @@ class MemAnalysis : public MemVisitor {
   bool in_memory(uint64_t address, uint32_t bytes);
   const wire::AddressMap& map_;
   std::vector<MemoryRange> memory_;
+  WarpAccessAnalysis moved_;
   size_t last_ = 0;                // the range of the last address
   std::vector<AccessStats> stats_;
   std::vector<wire::BlockCount> blocks_;
@@ -71,6 +75,7 @@ struct AccessRow {
   wire::Access access;
   AccessStats stats;
   std::string sass, source;
+  std::map<uint64_t, std::string> maps{};   // tensor maps that it went through, in words
 };
 std::string render_text(const std::vector<AccessRow>& rows);
 std::string render_csv(const std::vector<AccessRow>& rows);    // RFC 4180

@@ -13,9 +13,10 @@ namespace xtrace::trace {
 
 class MemEncoder {
  public:
-  explicit MemEncoder(const wire::AddressMap& map) : last_(map.accesses.size(), 0) {}
+  explicit MemEncoder(const wire::AddressMap& map);
   void block(uint32_t block, uint32_t active);
   void access(uint32_t index, uint32_t mask, const LaneAddresses& addresses);
+  void operands(uint32_t index, uint32_t active, std::span<const uint32_t> words);
   // Appends the warp to `out` and begins the next one. Gives its number of block executions.
   uint64_t finish(const MemWarp& warp, std::string& out);
 
@@ -24,6 +25,8 @@ class MemEncoder {
   uint32_t active_ = 0;
   uint64_t records_ = 0;
   std::vector<uint64_t> last_;   // by access: where its last execution by this warp began
+  std::vector<bool> may_lack_;   // by access: made once for the warp, and a uniform predicate says whether it is
+  std::vector<std::vector<uint32_t>> last_words_;   // by access: its words at that time
 };
 
 // Visits the warp that stands at `in`; gives its number of block executions. What is damaged fails `in`.

@@ -32,6 +32,12 @@ class Record {
     return a.lanes < 32 ? mask & ((1u << a.lanes) - 1) : mask;
   }
 
+  bool made(const Access& a) const { return a.mask == Access::none || scalar(a.mask) != 0; }
+  void operands(const Access& a, std::vector<uint32_t>& out) const {
+    out.clear();
+    for (const Access::Operand& o : a.operands) out.push_back(static_cast<uint32_t>(scalar(o.place)));
+  }
+
   void addresses(const Access& a, uint32_t mask, LaneAddresses& out) const {
     const uint64_t base = (scalar(a.uniform_high) << 32) + scalar(a.uniform_low) + static_cast<uint64_t>(int64_t{a.offset});
     const bool low_only = !a.wide || a.high_is_known;
@@ -111,6 +117,11 @@ class SlotDecoder {
   Status visit(uint32_t block, const Record& record) {
     XT_TRY_STATUS(visitor_.block(block, record.active()));
     for (uint32_t k = ranges_[block].first; k < ranges_[block].last; ++k) {
+      if (map_.accesses[k].form != Access::Form::lanes) {
+        record.operands(map_.accesses[k], words_);
+        XT_TRY_STATUS(visitor_.operands(k, record.made(map_.accesses[k]) ? record.active() : 0, words_));
+        continue;
+      }
       const uint32_t mask = record.mask(map_.accesses[k]);
       record.addresses(map_.accesses[k], mask, addresses_);
       XT_TRY_STATUS(visitor_.access(k, mask, addresses_));
@@ -122,6 +133,7 @@ class SlotDecoder {
   std::span<const AccessRange> ranges_;
   MemVisitor& visitor_;
   LaneAddresses addresses_{};
+  std::vector<uint32_t> words_;
 };
 
 }  // namespace
@@ -139,6 +151,9 @@ Result<std::vector<AccessRange>> accesses_by_block(const wire::AddressMap& map) 
     for (uint32_t place : {a.uniform_low, a.uniform_high, a.base, a.mask})
       if (place != Access::none && place + sizeof(uint32_t) > size)
         return bad_input("address map: access {} has a word at {} in a record of {} bytes", k, place, size);
+    for (const Access::Operand& o : a.operands)
+      if (o.place != Access::none && o.place + uint64_t{sizeof(uint32_t)} > size)
+        return bad_input("address map: access {} has a word at {} in a record of {} bytes", k, o.place, size);
     for (uint32_t place : {a.low, a.high})
       if (place != Access::none && uint64_t{place} + wire::mem_line > size)
         return bad_input("address map: access {} has a column at {} in a record of {} bytes", k, place, size);

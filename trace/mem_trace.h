@@ -31,6 +31,9 @@ class MemVisitor {
   virtual Status block(uint32_t block, uint32_t active) = 0;
   // `mask`: lanes that accessed; may be 0. Index in AddressMap::accesses.
   virtual Status access(uint32_t index, uint32_t mask, const LaneAddresses& addresses) = 0;
+  // In place of access(), of one that is made once for the warp (Access::Form): the words that its instruction read, one for each of
+  // Access::operands. `active`: lanes of the block; 0 where a uniform predicate kept it from being made, and then the words say nothing.
+  virtual Status operands(uint32_t index, uint32_t active, std::span<const uint32_t> words) = 0;
   virtual Status warp(const MemWarp& warp) = 0;
 };
 

@@ -185,6 +185,10 @@ Status TraceFileWriter::MemWriter::access(uint32_t index, uint32_t mask, const L
   encoder_.access(index, mask, addresses);
   return {};
 }
+Status TraceFileWriter::MemWriter::operands(uint32_t index, uint32_t active, std::span<const uint32_t> words) {
+  encoder_.operands(index, active, words);
+  return {};
+}
 Status TraceFileWriter::MemWriter::warp(const MemWarp& warp) {
   if (file_.kind_ != TraceKind::mem) return internal("not a mem trace");
   return file_.close_warp(encoder_.finish(warp, file_.pending_));

@@ -22,7 +22,7 @@
 
 namespace xtrace::trace {
 
-constexpr uint32_t trace_file_version = 6;
+constexpr uint32_t trace_file_version = 7;
 
 // Which launch, and what was run.
 struct TraceIdentity {
@@ -69,6 +69,7 @@ class TraceFileWriter {
     MemWriter(TraceFileWriter& file, const wire::AddressMap& map) : file_(file), encoder_(map) {}
     Status block(uint32_t block, uint32_t active) override;
     Status access(uint32_t index, uint32_t mask, const LaneAddresses& addresses) override;
+    Status operands(uint32_t index, uint32_t active, std::span<const uint32_t> words) override;
     Status warp(const MemWarp& warp) override;
 
    private:

@@ -174,7 +174,14 @@ class Writer {
   Status scalar(const MemRecord::Scalar& s) {
     XT_TRY(const Holder h, take(s.at, {Shape::single}));
     Sequence& seq = c_.out.before[s.at];
-    put(seq, value_of(s, h.r(0)), {.stall = vector_to_memory, .wait_mask = waits_of(s.at)});
+    if (s.is_guard) {
+      const enc::Ureg through = uniform_on_the_way(c_).front();
+      put(seq, enc::umov_imm(through, 0), {.stall = 1, .wait_mask = waits_of(s.at)});
+      put(seq, held_guard(through, s), {.stall = uniform_to_vector});
+      put(seq, enc::mov_from_ur(h.r(0), through), {.stall = vector_to_memory});
+    } else {
+      put(seq, value_of(s, h.r(0)), {.stall = vector_to_memory, .wait_mask = waits_of(s.at)});
+    }
     store_words(c_, seq, h, 1, s.place);
     put_back(c_, s.at, h);
     return {};
@@ -389,9 +396,12 @@ void move_words(const MemRecord& planned, const MemRecord& record, std::vector<w
   for (size_t k = 0; k < record.scalars.size(); ++k) to[planned.scalars[k].place] = record.scalars[k].place;
   for (size_t k = 0; k < record.bases.size(); ++k) to[planned.bases[k].place] = record.bases[k].place;
   for (size_t k = 0; k < record.columns.size(); ++k) to[planned.columns[k].place] = record.columns[k].place;
-  for (wire::Access& a : accesses)
+  for (wire::Access& a : accesses) {
     for (uint32_t* place : {&a.low, &a.high, &a.base, &a.uniform_low, &a.uniform_high, &a.mask})
       if (*place != a.none) *place = to.at(*place);
+    for (wire::Access::Operand& o : a.operands)
+      if (o.place != a.none) o.place = to.at(o.place);
+  }
 }
 
 }  // namespace

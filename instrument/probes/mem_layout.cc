@@ -24,8 +24,23 @@ wire::Access::Kind kind_of(sass::MemKind kind) {
     case sass::MemKind::store: return wire::Access::Kind::store;
     case sass::MemKind::atomic: return wire::Access::Kind::atomic;
     case sass::MemKind::reduction: return wire::Access::Kind::reduction;
+    case sass::MemKind::other: return wire::Access::Kind::prefetch;
     default: return wire::Access::Kind::load;
   }
+}
+
+wire::Access::Form form_of(sass::Access::Form form) {
+  switch (form) {
+    case sass::Access::Form::bulk: return wire::Access::Form::bulk;
+    case sass::Access::Form::tensor: return wire::Access::Form::tensor;
+    case sass::Access::Form::lanes: break;
+  }
+  return wire::Access::Form::lanes;
+}
+wire::Access::Role role_of(sass::OperandRole role) {
+  static_assert(static_cast<int>(wire::Access::Role::pixels) == static_cast<int>(sass::OperandRole::pixels));
+  static_assert(static_cast<int>(wire::Access::Role::map_low) == static_cast<int>(sass::OperandRole::map_low));
+  return static_cast<wire::Access::Role>(role);
 }
 
 // What a register is in the first lane that executes an instruction, at a known time.
@@ -56,6 +71,15 @@ class Layout {
     w.pc = code_.pc(i);
     w.space = space_of(a.space);
     w.kind = kind_of(a.kind);
+    w.form = form_of(a.form);
+    if (a.form != sass::Access::Form::lanes) {
+      w.pixels = a.pixels;
+      for (const sass::UniformOperand& o : a.operands)
+        w.operands.push_back({role_of(o.role), o.reg == a.none ? w.none : scalar({false, o.reg, false, i, 0})});
+      if (index_of_guard(i) != enc::PT.index || is_negated(i)) w.mask = scalar({false, index_of_guard(i), is_negated(i), i, 0, true});
+      record_.accesses.push_back(w);
+      return;
+    }
     w.bytes = a.bytes;
     w.lanes = a.lanes;
     w.wide = a.wide;
@@ -78,15 +102,15 @@ class Layout {
     if (a.high != a.none && !w.high_is_known) w.high = column(i, a.high);
     const auto number = a.uniform_low == a.none || a.wide ? std::nullopt : lanes_.uniform_before(i, a.uniform_low);
     if (number) w.offset = static_cast<int32_t>(static_cast<uint32_t>(w.offset) + *number);
-    else if (a.uniform_low != a.none) w.uniform_low = scalar({false, a.uniform_low, false, i, 0, false});
-    if (a.uniform_high != a.none) w.uniform_high = scalar({false, a.uniform_high, false, i, 0, false});
-    const sass::RawInst& word = code_.insts[i].raw;
-    const bool negated = get_bits(word, bit(guard_not)) != 0;
-    const auto guard = static_cast<uint8_t>(get_bits(word, guard_index));
-    if (guard != enc::PT.index || negated) w.mask = scalar({true, guard, negated, i, 0, false});
+    else if (a.uniform_low != a.none) w.uniform_low = scalar({false, a.uniform_low, false, i, 0});
+    if (a.uniform_high != a.none) w.uniform_high = scalar({false, a.uniform_high, false, i, 0});
+    if (index_of_guard(i) != enc::PT.index || is_negated(i)) w.mask = scalar({true, index_of_guard(i), is_negated(i), i, 0});
     if (!record_.full && w.mask != w.none && w.base != w.none) join(i, w.mask, w.base);
     record_.accesses.push_back(w);
   }
+
+  uint8_t index_of_guard(InstIndex i) const { return static_cast<uint8_t>(get_bits(code_.insts[i].raw, guard_index)); }
+  bool is_negated(InstIndex i) const { return get_bits(code_.insts[i].raw, bit(guard_not)) != 0; }
 
   // Where lanes may be missing, what a product does not take away is left to the first lane, if there is a way to ask for it.
   std::optional<LaneBase> base_of(const std::optional<LaneBase>& lanes) const {
@@ -142,7 +166,7 @@ class Layout {
   uint32_t scalar(const MemRecord::Scalar& s) {
     for (uint32_t k = 0; k < record_.scalars.size(); ++k) {
       const MemRecord::Scalar& o = record_.scalars[k];
-      if (current_scalar_[k] && o.is_mask == s.is_mask && o.index == s.index && o.negated == s.negated) return k;
+      if (current_scalar_[k] && o.is_mask == s.is_mask && o.is_guard == s.is_guard && o.index == s.index && o.negated == s.negated) return k;
     }
     record_.scalars.push_back(s);
     current_scalar_.push_back(true);
@@ -171,7 +195,8 @@ class Layout {
     }
     for (size_t k = 0; k < record_.scalars.size(); ++k) {
       const MemRecord::Scalar& s = record_.scalars[k];
-      if (s.is_mask ? written.pred >> s.index & 1 : written.ur.test(s.index)) current_scalar_[k] = false;
+      const bool changes = s.is_mask ? (written.pred >> s.index & 1) != 0 : s.is_guard ? (written.upred >> s.index & 1) != 0 : written.ur.test(s.index);
+      if (changes) current_scalar_[k] = false;
     }
   }
 
@@ -204,6 +229,8 @@ class Layout {
       if (a.base != a.none) a.base = record_.bases[a.base].place;
       for (uint32_t* n : {&a.uniform_low, &a.uniform_high, &a.mask})
         if (*n != a.none) *n = record_.scalars[*n].place;
+      for (wire::Access::Operand& o : a.operands)
+        if (o.place != a.none) o.place = record_.scalars[o.place].place;
     }
   }
 

@@ -5,12 +5,20 @@
 
 #include "instrument/clocks.h"
 #include "instrument/probes/probes.h"
+#include "instrument/sass/encode.h"
 
 namespace xtrace::instrument {
 
 // Bytes that a record, and what stands in front of its columns, is a multiple of.
 inline uint32_t record_unit(const Scope& scope) {
   return scope.lines ? wire::mem_line : scope.sectors ? wire::sector_bytes : wire::chunk_bytes;
+}
+
+// Behind a word that has put 0 there: 1 where the uniform guard holds.
+inline sass::RawInst held_guard(sass::enc::Ureg to, const MemRecord::Scalar& s) {
+  sass::RawInst w = sass::enc::umov_imm(to, 1);
+  set_bits(w, bits(15, 12), s.index | (s.negated ? 8u : 0u));
+  return w;
 }
 
 // Where the kernel waits for what it loads, behind the access at i; else the end of its block.

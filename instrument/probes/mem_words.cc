@@ -34,7 +34,7 @@ constexpr unsigned vote_not = 90;
 constexpr uint8_t lut_and = 0xc0, lut_and_or = 0xea, lut_select = 0xca;   // a & b; (a & b) | c; a ? b : c
 
 struct Word {
-  enum class Kind : uint8_t { head, mask, uniform, base } kind = Kind::head;
+  enum class Kind : uint8_t { head, mask, uniform, guard, base } kind = Kind::head;
   size_t index = 0;        // in the record's scalars or bases
   InstIndex at = 0;        // in front of this instruction its value stands
   bool late = false;       // it goes through a uniform register
@@ -94,7 +94,7 @@ class FullWords {
     std::vector<Word> words;
     for (size_t k = 0; k < record_->scalars.size(); ++k) {
       const MemRecord::Scalar& s = record_->scalars[k];
-      words.push_back({s.is_mask ? Word::Kind::mask : Word::Kind::uniform, k, s.at, s.is_mask, {}});
+      words.push_back({s.is_mask ? Word::Kind::mask : s.is_guard ? Word::Kind::guard : Word::Kind::uniform, k, s.at, s.is_mask || s.is_guard, {}});
     }
     for (size_t k = 0; k < record_->bases.size(); ++k) {
       const MemRecord::Base& b = record_->bases[k];
@@ -327,6 +327,7 @@ class FullWords {
       case Word::Kind::head: return enc::mov_imm(r, wire::word0(wire::RecordKind::mem, number_));
       case Word::Kind::mask: return vote(w, r);
       case Word::Kind::uniform: return from_uniform(enc::Ureg{record_->scalars[w.index].index});
+      case Word::Kind::guard: XT_CHECK(false, "a guard goes through a uniform register");
       case Word::Kind::base: break;
     }
     const MemRecord::Base& b = record_->bases[w.index];
@@ -341,6 +342,7 @@ class FullWords {
   }
   // Into the uniform register.
   sass::RawInst detour(const Word& w) const {
+    if (w.kind == Word::Kind::guard) return held_guard(w.through, record_->scalars[w.index]);
     if (w.kind == Word::Kind::mask) {
       const MemRecord::Scalar& s = record_->scalars[w.index];
       sass::RawInst word = enc::voteu_any(w.through, enc::Pred{s.index});
@@ -371,7 +373,8 @@ class FullWords {
     }
     for (const Word& w : p.words) {
       if (!w.late) continue;
-      const unsigned cycles = w.kind == Word::Kind::mask ? uniform_to_vector : r2ur_to_vector;
+      const unsigned cycles = w.kind == Word::Kind::base ? r2ur_to_vector : uniform_to_vector;
+      if (w.kind == Word::Kind::guard) issue(w.at, enc::umov_imm(w.through, 0), 1, waits_of(w.at));
       uniform.push_back(issue(w.at, detour(w), cycles, waits_of(w.at)));
     }
     if (!uniform.empty()) wait_for(uniform, p.store);
@@ -415,7 +418,8 @@ class FullWords {
     switch (w.kind) {
       case Word::Kind::head: XT_CHECK(at == 0, "a record begins with its head"); return;
       case Word::Kind::mask:
-      case Word::Kind::uniform: record_->scalars[w.index].place = at; return;
+      case Word::Kind::uniform:
+      case Word::Kind::guard: record_->scalars[w.index].place = at; return;
       case Word::Kind::base: record_->bases[w.index].place = at; return;
     }
   }

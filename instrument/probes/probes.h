@@ -160,12 +160,13 @@ struct MemRecord {
     uint32_t place = 0;       // byte in the record
     bool spread = false;      // what lanes have more than the first lane, by those that have another value; else nothing is stored
   };
-  struct Scalar {             // lanes whose guard holds, or a uniform register
+  struct Scalar {             // lanes whose guard holds, a uniform register, or whether a uniform guard holds: 1, else 0
     bool is_mask = false;
     uint8_t index = 0;        // of the predicate, of the uniform register
     bool negated = false;
     InstIndex at = 0;
     uint32_t place = 0;
+    bool is_guard = false;    // of the uniform predicate `index`
     bool with_base = false;   // a mask: stored together with a base, in the word before it; where no lane is in it, neither is
   };
   struct Base {               // a register that is a base and a number for each lane: the base, for all lanes

@@ -51,7 +51,7 @@ std::vector<wire::Value> known(const PointContext& c, const Arrivals& arrivals, 
 std::vector<wire::Value> data_of(const Code& code, InstIndex i, bool behind) {
   const auto found = sass::accesses(*code.arch, code.insts[i].raw);
   const auto* all = std::get_if<std::vector<sass::Access>>(&found);
-  if (all == nullptr || all->empty()) return {};
+  if (all == nullptr || all->empty() || all->front().form != sass::Access::Form::lanes) return {};
   auto registers = behind ? code.insts[i].fx.def.gpr : code.insts[i].fx.use.gpr;
   if (!behind)
     for (const sass::Access& a : *all)

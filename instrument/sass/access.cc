@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "instrument/sass/access_uniform.h"
 #include "instrument/sass/form.h"
 #include "instrument/sass/print.h"
 
@@ -123,6 +124,10 @@ std::variant<std::vector<Access>, NotCovered> accesses(const Arch& arch, const R
   const uint16_t opcode = opcode13(w);
   const Effects fx = effects(arch, w, 0);
   if (opcode == 0x1fae) return ldgsts(arch, w, fx.access_bytes);
+  if (const auto found = uniform_access(arch, w)) {
+    if (const auto* why = std::get_if<NotCovered>(&*found)) return *why;
+    return std::vector{std::get<Access>(*found)};
+  }
   const Row* row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.opcode == opcode; });
   if (row == std::end(rows)) return NotCovered("its addresses do not stand one a lane in a register");
   Access a;

@@ -111,6 +111,8 @@ std::byte* global_bytes(Step& s, uint64_t address, unsigned bytes, unsigned lane
   return at_global(s, address, bytes, lane);
 }
 
+std::byte* piece_bytes(Step& s, uint64_t address, unsigned bytes, unsigned lane) { return at_global(s, address, bytes, lane); }
+
 std::byte* shared_bytes(Step& s, uint32_t address, unsigned bytes, unsigned lane) {
   log(s, sass::MemSpace::shared, address, bytes, lane);
   return at_shared(s, address, bytes, lane);

@@ -32,6 +32,8 @@ inline uint32_t address32(const Step& s, const Inst& i, unsigned l) {
 
 // The bytes that lane l accesses; on a bad address the step fails and nullptr comes back.
 std::byte* global_bytes(Step& s, uint64_t address, unsigned bytes, unsigned lane);
+// Of a copy that is made for the warp as a whole: no lane accesses it.
+std::byte* piece_bytes(Step& s, uint64_t address, unsigned bytes, unsigned lane);
 std::byte* shared_bytes(Step& s, uint32_t address, unsigned bytes, unsigned lane);
 // A shared address that may name another CTA of the cluster: its rank stands in the upper byte.
 std::byte* cluster_bytes(Step& s, uint32_t address, unsigned bytes, unsigned lane);

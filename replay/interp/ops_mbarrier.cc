@@ -178,7 +178,7 @@ std::byte* piece(Step& s, const Place& p, uint32_t size) {
   // Aligned to 16 bytes, whatever the size.
   const auto at = [&](uint32_t offset) {
     return p.shared ? cluster_bytes(s, p.low + offset, 16, l)
-                    : global_bytes(s, (uint64_t{p.high} << 32 | p.low) + offset, 16, l);
+                    : piece_bytes(s, (uint64_t{p.high} << 32 | p.low) + offset, 16, l);
   };
   std::byte* const first = at(0);
   std::byte* const last = first != nullptr ? at(size - 16) : nullptr;
@@ -193,12 +193,23 @@ void copy_to(Step& s, const std::byte* from, const Place& to, uint32_t size) {
   const unsigned l = first_lane(s.mask);
   if (to.shared) change_barrier(s, cluster_bytes(s, to.high, 8, l), {0, -static_cast<int32_t>(size)}, l);
 }
+void log(WitnessSink& witness, const Place& from, const Place& to, uint32_t size, uint32_t ctas) {
+  Moved m;
+  m.bytes = size;
+  m.ctas = ctas;
+  for (const Place* p : {&from, &to})
+    if (!p->shared) m.global = uint64_t{p->high} << 32 | p->low;
+  if (to.shared) m.shared = to.low, m.barrier = to.high;
+  if (from.shared) (to.shared ? m.shared_from : m.shared) = from.low;
+  witness.moved(m);
+}
 void bulk_copy(Step& s, const Inst& i) {
   const uint32_t units = s.row(i.c[0])[0], size = (units & 0xffff) * 16, ctas = units >> 16;
   if (size == 0) return s.fail(ErrorKind::unsupported, "a copy of no bytes, which was not measured");
   if (!i.flag[2] && ctas != 0) return s.fail(ErrorKind::unsupported, "a size of more than 16 bits");
-  const std::byte* from = piece(s, place(s, i.b, i.flag[1]), size);
-  Place to = place(s, i.a, i.flag[0]);
+  const Place source = place(s, i.b, i.flag[1]), to = place(s, i.a, i.flag[0]);
+  if (s.witness != nullptr) log(*s.witness, source, to, size, i.flag[2] ? ctas : 0);
+  const std::byte* from = piece(s, source, size);
   if (s.faulted) return;
   if (!i.flag[2]) return copy_to(s, from, to, size);
   // To the same offset of every CTA, on the barrier at the same offset there.

@@ -38,6 +38,16 @@ bool refuse(Step& s, ErrorKind kind, std::string why) {
   return false;
 }
 
+void log(WitnessSink& witness, const Step& s, const Inst& i, bool load, uint64_t map, const Box& box) {
+  Moved m;
+  m.map = map;
+  m.shared = box.shared;
+  if (load) m.barrier = box.barrier;
+  if (i.flag[0]) m.ctas = s.row(i.c[0])[0] >> 16;
+  m.at.assign(box.at.begin(), box.at.begin() + i.imm);
+  witness.moved(m);
+}
+
 bool read_box(Step& s, const Inst& i, bool load, Box& box) {
   const uint64_t address = uint64_t{s.row(i.a[1])[0]} << 32 | s.row(i.a[0])[0];
   if (address % 64 != 0)
@@ -56,6 +66,7 @@ bool read_box(Step& s, const Inst& i, bool load, Box& box) {
                   fmt::format("a box at {:#x} of shared memory, not aligned to 128 bytes", box.shared));
   if (load) box.barrier = block_word(s, i, 1);
   for (unsigned d = 0; d < i.imm; ++d) box.at[d] = static_cast<int32_t>(block_word(s, i, (load ? 2 : 1) + d));
+  if (s.witness != nullptr) log(*s.witness, s, i, load, address, box);
   if (const char* why = value::bad_coordinates(box.map, box.at, load)) return refuse(s, ErrorKind::device, why);
   for (unsigned d = 1; d < i.imm && !load; ++d)
     if (box.map.step[d] != 1)

@@ -24,6 +24,7 @@ struct MemCounter final : trace::MemVisitor {
   explicit MemCounter(Found& f) : found(f), blocks(f.tallies[0].size()) {}
   Status block(uint32_t b, uint32_t active) override { return blocks[b].add(active), Status{}; }
   Status access(uint32_t, uint32_t, const trace::LaneAddresses&) override { return {}; }
+  Status operands(uint32_t, uint32_t, std::span<const uint32_t>) override { return {}; }
   Status warp(const trace::MemWarp& w) override {
     found.sm[w.warp] = w.sm;
     found.tallies[w.warp] = std::exchange(blocks, std::vector<Tally>(blocks.size()));

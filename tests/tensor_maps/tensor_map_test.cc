@@ -10,6 +10,7 @@
 #include "replay/interp/value/tensor_map.h"
 #include "tests/tensor_maps/cases.h"
 #include "tests/unit/interp/run_as_recorded.h"
+#include "tests/unit/interp/traced_mem.h"
 
 namespace xtrace::tensor_maps {
 namespace {
@@ -49,6 +50,34 @@ void append(Bytes& to, T v) {
 }
 
 constexpr uint64_t out_address = 0x7000'0000'0000, out_bytes = 1 << 16;
+
+// Of the multicast kernel: a box of 32 x 4 bytes to the CTAs of a mask.
+Case multicast_case() {
+  Case c;
+  c.kind = Kind::load, c.type = 0, c.rank = 2, c.address = 0x7100'0000'0000;
+  c.dim[0] = 64, c.dim[1] = 8, c.stride[0] = 64, c.box[0] = 32, c.box[1] = 4;
+  return c;
+}
+constexpr uint32_t multicast_bytes = 32 * 4;
+replay::LaunchImage multicast_launch(const Bytes& cubin, uint32_t mask) {
+  const Case c = multicast_case();
+  replay::LaunchImage launch;
+  launch.code = cubin;
+  bundle::LaunchRecord& r = launch.record;
+  r.kernel = "tensor_multicast";
+  r.grid = {2, 1, 1}, r.block = {64, 1, 1}, r.cluster = {2, 1, 1};
+  Bytes params(0x70);  // the map is aligned to 128 bytes of the constant bank
+  for (const uint64_t w : encoded(c)) append(params, w);
+  append(params, multicast_bytes), append(params, mask), append(params, out_address);
+  r.param_block = params;
+  Bytes tensor(tensor_bytes(c));
+  for (uint64_t i = 0; i < tensor.size(); ++i) tensor[i] = static_cast<std::byte>(i % 61);
+  r.regions.resize(2);
+  r.regions[0].address = DevPtr{out_address}, r.regions[0].size = out_bytes;
+  r.regions[1].address = DevPtr{c.address}, r.regions[1].size = tensor.size();
+  launch.before = {Bytes(out_bytes), tensor};
+  return launch;
+}
 
 // The launch that measure_tensor_maps made of the row.
 replay::LaunchImage launch_of(const Row& row, const Bytes& cubin) {
@@ -146,32 +175,67 @@ TEST(TensorMap, Bit1OfTheSecondWordChangesNothing) {
 TEST(TensorMap, MulticastReachesTheCtasOfTheMask) {
   const auto cubin = read_file(XTRACE_SOURCE_DIR "/tests/tensor_maps/multicast.cubin");
   ASSERT_TRUE(cubin);
-  Case c;
-  c.kind = Kind::load, c.type = 0, c.rank = 2, c.address = 0x7100'0000'0000;
-  c.dim[0] = 64, c.dim[1] = 8, c.stride[0] = 64, c.box[0] = 32, c.box[1] = 4;
-  constexpr uint32_t bytes = 32 * 4;
+  constexpr uint32_t bytes = multicast_bytes;
   for (const uint32_t mask : {1u, 2u, 3u}) {
-    replay::LaunchImage launch;
-    launch.code = *cubin;
-    bundle::LaunchRecord& r = launch.record;
-    r.kernel = "tensor_multicast";
-    r.grid = {2, 1, 1}, r.block = {64, 1, 1}, r.cluster = {2, 1, 1};
-    Bytes params(0x70);  // the map is aligned to 128 bytes of the constant bank
-    for (const uint64_t w : encoded(c)) append(params, w);
-    append(params, bytes), append(params, mask), append(params, out_address);
-    r.param_block = params;
-    Bytes tensor(tensor_bytes(c));
-    for (uint64_t i = 0; i < tensor.size(); ++i) tensor[i] = static_cast<std::byte>(i % 61);
-    r.regions.resize(2);
-    r.regions[0].address = DevPtr{out_address}, r.regions[0].size = out_bytes;
-    r.regions[1].address = DevPtr{c.address}, r.regions[1].size = tensor.size();
-    launch.before = {Bytes(out_bytes), tensor};
+    const replay::LaunchImage launch = multicast_launch(*cubin, mask);
+    const Bytes& tensor = launch.before[1];
     std::vector<Bytes> left;
     ASSERT_NO_FATAL_FAILURE(interp_test::run_original(launch, left));
     for (uint32_t rank = 0; rank < 2; ++rank)
       for (uint32_t i = 0; i < bytes; ++i)
         ASSERT_EQ(left[0][rank * bytes + i], (mask >> rank & 1) != 0 ? tensor[i / 32 * 64 + i % 32] : std::byte{0xee})
             << "mask " << mask << ", CTA " << rank << ", byte " << i;
+  }
+}
+
+// What granules hold, row by row.
+TEST(TensorMap, RowsAreTheGranules) {
+  size_t in_part = 0;
+  for (const Row& row : rows()) {
+    const auto map = std::get<value::TensorMap>(value::parse_tensor_map(row.map));
+    value::Coordinates at{};
+    for (unsigned d = 0; d < map.rank; ++d) at[d] = row.c.at[d];
+    std::map<uint64_t, uint32_t> granules, in_rows;   // by address
+    uint64_t inside = 0;
+    value::each_granule(map, at, 0, [&](const value::Granule& g) {
+      inside += g.inside;
+      for (uint32_t k = 0; k < g.inside; ++k) ++granules[g.global + k];
+    });
+    value::each_row(map, at, [&](uint64_t address, uint32_t bytes) {
+      for (uint32_t k = 0; k < bytes; ++k) ++in_rows[address + k];
+    });
+    EXPECT_EQ(in_rows, granules) << row.text;
+    in_part += inside != 0 && inside != map.box_bytes();
+  }
+  EXPECT_GT(in_part, 50u);
+}
+
+// Under `mem` every copy leaves what the interpreter took from the same registers of the original code.
+TEST(TensorMap, MemRecordsWhatIsCopied) {
+  const auto cubin = read_file(XTRACE_SOURCE_DIR "/tests/tensor_maps/kernels.cubin");
+  ASSERT_TRUE(cubin);
+  const auto traced = [](replay::LaunchImage launch, const std::string& name) {
+    ASSERT_NO_FATAL_FAILURE(interp_test::run_original(launch, launch.after));
+    interp_test::traced_mem::Check check{launch, name, true};
+    check.whole = false;
+    ASSERT_NO_FATAL_FAILURE(check.trace(1, false, false, false, true));
+    EXPECT_EQ(check.copies, 1u);
+  };
+  constexpr size_t one_in = 16;
+  const std::vector<Row> all = rows();
+  std::map<std::pair<Kind, uint32_t>, unsigned> seen;
+  for (size_t k = 0; k < all.size(); ++k) {
+    if (k % one_in != 0 && seen[{all[k].c.kind, all[k].c.rank}] != 0) continue;
+    ++seen[{all[k].c.kind, all[k].c.rank}];
+    SCOPED_TRACE(all[k].text);
+    traced(launch_of(all[k], *cubin), "boxes");
+  }
+  EXPECT_EQ(seen.size(), 11u) << "loads and stores of one to five dimensions, reductions of two";
+  const auto multicast = read_file(XTRACE_SOURCE_DIR "/tests/tensor_maps/multicast.cubin");
+  ASSERT_TRUE(multicast);
+  for (const uint32_t mask : {1u, 2u, 3u}) {
+    SCOPED_TRACE(mask);
+    traced(multicast_launch(*multicast, mask), "multicast");
   }
 }
 

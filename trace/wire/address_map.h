@@ -88,9 +88,27 @@ struct Site {                  // pair probe
 // from the table of numbers, modulo 2^32,
 //
 //   scalar(base) + n(lane) - n(the lane that the base is of),   or n(lane) alone.
+//
+// Of accesses that are made once for the warp no lane has an address: operands are what the instruction reads from uniform registers, each a
+// scalar, and of what is below only pc, block, space, kind and mask say something; the word at `mask` is 0 where it was not made.
 struct Access {
   enum class Space : uint8_t { global, generic, shared, local };
-  enum class Kind : uint8_t { load, store, atomic, reduction };
+  enum class Kind : uint8_t { load, store, atomic, reduction, prefetch };
+  enum class Form : uint8_t {
+    lanes,         // by each lane, at an address of its own
+    bulk,          // a piece of memory
+    tensor,        // a box of a tensor, through a tensor map
+  };
+  // sass::OperandRole, in the same order.
+  enum class Role : uint8_t { global_low, global_high, shared, shared_from, barrier, size, size_ctas, map_low, map_high, coordinate, ctas, pixels };
+  struct Operand {
+    Role role = Role::global_low;
+    uint32_t place = 0xffffffff;   // none: 0
+    bool operator==(const Operand&) const = default;
+  };
+  Form form = Form::lanes;
+  std::vector<Operand> operands;   // not of lanes
+  bool pixels = false;             // tensor: the map is one of pixels (im2col)
   uint32_t pc = 0, block = 0;
   Space space = Space::global;
   Kind kind = Kind::load;
@@ -114,8 +132,13 @@ constexpr std::string_view name_of(Access::Space space) {
   return names[static_cast<size_t>(space)];
 }
 constexpr std::string_view name_of(Access::Kind kind) {
-  constexpr std::string_view names[] = {"load", "store", "atomic", "reduction"};
+  constexpr std::string_view names[] = {"load", "store", "atomic", "reduction", "prefetch"};
   return names[static_cast<size_t>(kind)];
+}
+
+constexpr std::string_view name_of(Access::Form form) {
+  constexpr std::string_view names[] = {"lanes", "bulk", "tensor"};
+  return names[static_cast<size_t>(form)];
 }
 
 // Point probes (branch, reg, sync, ...): what is recorded, and where. All words have 32 bits.

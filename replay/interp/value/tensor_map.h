@@ -89,6 +89,28 @@ void each_granule(const TensorMap& map, const Coordinates& at, uint32_t shared, 
   }
 }
 
+// f(address, bytes): of each row of the box what lies in the tensor, as far as any of it does; what granules hold, row by row.
+template <typename F>
+void each_row(const TensorMap& map, const Coordinates& at, F f) {
+  const int64_t per_granule = granule_bytes / map.element_bytes();
+  // Granules that begin in front of the tensor lie outside.
+  const int64_t first = at[0] >= 0 ? at[0] : at[0] + (-int64_t{at[0]} + per_granule - 1) / per_granule * per_granule;
+  const int64_t last = std::min<int64_t>(at[0] + int64_t{map.box[0]}, static_cast<int64_t>(map.extent[0]));
+  if (first >= last) return;
+  for (uint32_t row = 0; row < map.rows(); ++row) {
+    uint64_t offset = 0;
+    bool inside = true;
+    uint32_t left = row;
+    for (unsigned d = 1; d < map.rank; ++d) {
+      const int64_t position = at[d] + int64_t{left % map.count(d)} * map.step[d];
+      left /= map.count(d);
+      inside = inside && position >= 0 && static_cast<uint64_t>(position) < map.extent[d];
+      offset += static_cast<uint64_t>(position) * map.stride[d];
+    }
+    if (inside) f(map.address + offset + static_cast<uint64_t>(first) * map.element_bytes(), static_cast<uint32_t>(last - first) * map.element_bytes());
+  }
+}
+
 // What arrives in shared memory of a granule whose first `inside` bytes are `from`.
 std::array<std::byte, granule_bytes> loaded_granule(const TensorMap& map, const std::byte* from, uint32_t inside);
 

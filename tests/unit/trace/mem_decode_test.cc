@@ -29,6 +29,7 @@ wire::AddressMap map_of(uint32_t slot_bytes) {
 struct Counter : MemVisitor {
   Status block(uint32_t, uint32_t) override { return ++blocks, Status(); }
   Status access(uint32_t, uint32_t, const LaneAddresses&) override { return {}; }
+  Status operands(uint32_t, uint32_t, std::span<const uint32_t>) override { return {}; }
   Status warp(const MemWarp& w) override { return warps.push_back(w), Status(); }
   uint32_t blocks = 0;
   std::vector<MemWarp> warps;

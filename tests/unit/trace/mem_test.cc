@@ -103,6 +103,10 @@ class Collector : public MemVisitor {
     seen.push_back(std::move(s));
     return {};
   }
+  Status operands(uint32_t index, uint32_t active, std::span<const uint32_t> words) override {
+    seen.push_back({0, index, active, {words.begin(), words.end()}});
+    return {};
+  }
   Status warp(const MemWarp& w) override {
     for (Seen& s : seen)
       if (s.warp == 0) s.warp = w.warp + 1;
@@ -359,6 +363,7 @@ TEST_F(MemFile, DamagedWarpsAreRefused) {
       Encode(MemEncoder& e, std::string& out) : e_(e), out_(out) {}
       Status block(uint32_t b, uint32_t m) override { return e_.block(b, m), Status{}; }
       Status access(uint32_t k, uint32_t m, const LaneAddresses& a) override { return e_.access(k, m, a), Status{}; }
+      Status operands(uint32_t k, uint32_t m, std::span<const uint32_t> words) override { return e_.operands(k, m, words), Status{}; }
       Status warp(const MemWarp& w) override { return (void)e_.finish(w, out_), Status{}; }
      private:
       MemEncoder& e_;
@@ -475,8 +480,8 @@ TEST(MemAnalysis, Tables) {
                               {map.accesses[1], {10, 10, 320, 0, 0, 40, 10}, "STS [R2], R0", ""}};
   const std::string text = render_text(rows);
   EXPECT_THAT(text, HasSubstr("4.00"));
-  EXPECT_THAT(render_csv(rows), HasSubstr("0x10,0,global,load,4,10,9,200,0,36,,,a.cu:7,\"LDG.E R0, [R2]\"\n"));
-  EXPECT_THAT(render_csv(rows), HasSubstr("0x210,2,shared,store,4,10,10,320,0,,40,10,,\"STS [R2], R0\"\n"));
+  EXPECT_THAT(render_csv(rows), HasSubstr("0x10,0,global,load,4,10,9,200,0,36,,,lanes,,,,,,,,,,a.cu:7,\"LDG.E R0, [R2]\"\n"));
+  EXPECT_THAT(render_csv(rows), HasSubstr("0x210,2,shared,store,4,10,10,320,0,,40,10,lanes,,,,,,,,,,,\"STS [R2], R0\"\n"));
   const auto json = nlohmann::json::parse(render_json(rows));
   EXPECT_EQ(json[0]["sectors_per_request"], 4.0);
   EXPECT_TRUE(json[0]["wavefronts"].is_null());

@@ -125,7 +125,7 @@ TEST_F(TraceFile, CutOrDamagedAnywhereIsBadInputNeverATrace) {
   EXPECT_LE(survived, 6);  // the four reserved bytes of a frame header are not checked
   std::string newer = *whole;
   newer[8] = 99;
-  EXPECT_THAT(read_all(newer).error().message, HasSubstr("version 99, this program reads version 6"));
+  EXPECT_THAT(read_all(newer).error().message, HasSubstr("version 99, this program reads version 7"));
 }
 
 TEST_F(TraceFile, AnUnfinishedFileLeavesNothingBehind) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "instrument/cubin/kernel_info.h"
+#include "instrument/sass/arch.h"
 #include "tools/xtrace/replay/sectors.h"
 #include "trace/trace_file.h"
 
@@ -29,17 +31,40 @@ std::vector<std::string> not_covered(const LaunchContext& c, const Counts& count
   return out;
 }
 
-// The memory of the launch, in order of address, as the module sees it.
-Result<std::vector<trace::MemoryRange>> memory_of(const LaunchContext& c, replay::ModuleHandle module) {
-  std::vector<trace::MemoryRange> memory;
+// Where recorded regions are, as the module sees it; 0: nowhere, as it has no bytes.
+Result<std::vector<uint64_t>> region_addresses(const LaunchContext& c, replay::ModuleHandle module) {
+  std::vector<uint64_t> addresses;
   const std::vector<bundle::Region>& regions = c.launch.record.regions;
   for (size_t i = 0; i < regions.size(); ++i) {
+    addresses.push_back(0);
     if (regions[i].size == 0) continue;
     XT_TRY(const DevPtr address, c.backend.region_address(module, i));
-    memory.push_back({address.value, address.value + regions[i].size});
+    addresses.back() = address.value;
   }
+  return addresses;
+}
+
+// The memory of the launch, in order of address.
+std::vector<trace::MemoryRange> memory_of(const LaunchContext& c, const std::vector<uint64_t>& addresses) {
+  std::vector<trace::MemoryRange> memory;
+  const std::vector<bundle::Region>& regions = c.launch.record.regions;
+  for (size_t i = 0; i < regions.size(); ++i)
+    if (regions[i].size != 0) memory.push_back({addresses[i], addresses[i] + regions[i].size});
   std::sort(memory.begin(), memory.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
   return memory;
+}
+
+}  // namespace
+
+namespace {
+
+constexpr uint32_t reserved_shared_bytes = 1024;   // of a CTA [CUDA C++ programming guide, compute capability 8.x and later]
+
+Result<std::unique_ptr<LaunchTensorMaps>> maps_of(const LaunchContext& c) {
+  XT_TRY(const cubin::Image image, cubin::Image::parse(c.launch.code));
+  XT_TRY(const cubin::KernelInfo info, cubin::kernel_info(image, c.launch.record.kernel));
+  XT_TRY(const sass::Arch* arch, sass::find_arch(image.sm()));
+  return std::make_unique<LaunchTensorMaps>(c.launch, info.param_base != 0 ? info.param_base : arch->bank0_params);
 }
 
 }  // namespace
@@ -132,9 +157,11 @@ Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, const Drawn
   if (!alike) return varies();
   XT_TRY(run->parts, load_cta_parts(c, drawn, std::move(run->spliced)));
   run->module = run->parts.front().module;
-  std::vector<std::vector<trace::MemoryRange>> memory;   // of each part: a module's variables lie where the loader puts them
+  std::vector<std::vector<uint64_t>> regions;             // of each part: a module's variables lie where the loader puts them
+  std::vector<std::vector<trace::MemoryRange>> memory;    // likewise
   for (CtaPart& part : run->parts) {
-    XT_TRY(memory.emplace_back(), memory_of(c, part.module));
+    XT_TRY(regions.emplace_back(), region_addresses(c, part.module));
+    memory.push_back(memory_of(c, regions.back()));
     wire::SlotLayout& layout = part.spliced.map.layout;
     layout.memory_highs = wire::HighWords::of(memory.back());
     const std::vector<wire::Access>& accesses = part.spliced.map.accesses;
@@ -149,6 +176,10 @@ Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, const Drawn
   XT_TRY(const replay::Resources resources, c.backend.resources(run->module));
   diff::SemanticEvidence& e = run->semantics;
   trace::MemAnalysis analysis(run->spliced.map, {});
+  XT_TRY(run->maps, maps_of(c));
+  // Where variables begin some of it is reserved, which the backend's number may or may not include.
+  const uint64_t ctas = std::max<uint64_t>(c.launch.record.cluster.count(), 1);
+  analysis.set_moved({resources.static_shared_bytes + reserved_shared_bytes + c.launch.record.dynamic_shared_bytes, static_cast<uint32_t>(ctas)}, run->maps.get());
   std::vector<uint64_t> counted;
   if (counts.is_exact()) counted.assign(bytes.begin(), bytes.end());
   trace::DecodeSummary summary;
@@ -156,7 +187,9 @@ Result<std::unique_ptr<MemRun>> record_addresses(LaunchContext& all, const Drawn
     XT_TRY_STATUS(run->buffer->clear());
     XT_TRY_STATUS(run_restored(c.backend, part.module));
     if (compare) XT_TRY_STATUS(compare_now(c, part.module, e));
-    analysis.set_memory(std::move(memory[static_cast<size_t>(&part - run->parts.data())]));
+    const auto number = static_cast<size_t>(&part - run->parts.data());
+    analysis.set_memory(std::move(memory[number]));
+    run->maps->set_regions(std::move(regions[number]));
     const std::vector<wire::BlockCount> before = analysis.blocks();
     XT_TRY(const trace::DecodeSummary own,
            trace::decode_mem(part.spliced.map, run->buffer->reader(), run->buffer->entries(), counted, analysis));
@@ -279,6 +312,7 @@ Status emit_part(const EmitContext& e, MemRun& run, const diff::ConfigReport& as
     const wire::Access& a = run.spliced.map.accesses[k];
     if (run.accesses[k].executions == 0) continue;
     rows.push_back({a, run.accesses[k], e.c.splicer.text(OrigPc{a.pc}), source_at(e.sources, a.pc)});
+    for (const auto& [address, executions] : run.accesses[k].moved.maps) rows.back().maps[address] = run.maps->text(address);
   }
   return {};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/xtrace/replay/emit.h"
+#include "tools/xtrace/replay/tensor_maps.h"
 #include "tools/xtrace/replay/trace_run.h"
 #include "trace/mem_analysis.h"
 
@@ -19,7 +20,8 @@ struct MemRun : ProbeRun {
   bool rotated = false;
   std::unique_ptr<TraceBuffer> buffer;
   std::vector<trace::AccessStats> accesses;   // as spliced.map.accesses
-  std::vector<std::string> not_covered;       // "UTMALDG.2D ... at 0x120: why"
+  std::unique_ptr<LaunchTensorMaps> maps;
+  std::vector<std::string> not_covered;       // "HGMMA ... at 0x120: why"
   uint32_t part = 0;                          // of sparse sites
   uint64_t own_records = 0;                   // of this part alone
   std::vector<std::unique_ptr<MemRun>> others;   // rotated: the other parts; evidence and sums above are of all of them
