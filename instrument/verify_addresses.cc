@@ -142,13 +142,16 @@ class Addresses {
     return guard != guard_always && (v_.effects[k].def.pred >> (guard & 7) & 1) != 0;
   }
 
+  uint64_t words_of(uint32_t store) const {
+    const uint64_t size = field(store, size_field);
+    return size == size_128 ? 4 : size == size_64 ? 2 : 1;
+  }
   // Where a store of words that are one for the warp puts register `reg`.
   std::optional<uint32_t> place_of(uint32_t store, uint64_t reg) const {
     if (!is_store(store) || field(store, a_field) != no_register) return std::nullopt;
-    const auto place = static_cast<uint32_t>(field(store, place_field));
-    if (field(store, b_field) == reg) return place;
-    if (field(store, size_field) == size_64 && field(store, b_field) + 1 == reg) return place + uint32_t{sizeof(uint32_t)};
-    return std::nullopt;
+    const uint64_t first = field(store, b_field);
+    if (reg < first || reg >= first + words_of(store)) return std::nullopt;
+    return static_cast<uint32_t>(field(store, place_field) + (reg - first) * sizeof(uint32_t));
   }
 
   // Where a store puts a base, and whether it is as the first lane has it.
@@ -290,8 +293,7 @@ class Addresses {
     return values[field(last, result_field)];
   }
   bool covers(uint32_t store, uint32_t place) const {
-    const uint64_t from = field(store, place_field), size = field(store, size_field);
-    const uint64_t words = field(store, a_field) == no_register && size == size_64 ? 2 : 1;
+    const uint64_t from = field(store, place_field), words = field(store, a_field) == no_register ? words_of(store) : 1;
     return place >= from && place < from + words * sizeof(uint32_t);
   }
   void check_place(const ProbeBlock& block, InstIndex i, uint32_t store, uint32_t place) {

@@ -23,7 +23,7 @@ constexpr BitRange mode_field = bits(73, 72), vote_field = bits(90, 87);        
 constexpr BitRange predicate_field = bits(83, 81), compare_field = bits(78, 76);
 
 constexpr uint8_t no_register = 255, always = 7;
-constexpr uint64_t size_32 = 4, size_64 = 5, vote_any = 1, not_equal = 5;
+constexpr uint64_t size_32 = 4, size_64 = 5, size_128 = 6, vote_any = 1, not_equal = 5;
 constexpr uint64_t lane_number = 0, clock_lo = 80, globaltimer_lo = 82;                      // special registers
 constexpr uint64_t shf_r_u32_hi = 0x8b, shf_l_u32 = 0x3;
 constexpr uint64_t lut_and = 0xc0, lut_and_or = 0xea, lut_select = 0xca;   // a & b; (a & b) | c; a ? b : c

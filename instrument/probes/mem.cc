@@ -8,6 +8,8 @@
 // lanes that are in it together mostly have the same: it goes out as the first lane has it, and of the lanes that differ by how much.
 #include <algorithm>
 #include <map>
+#include <span>
+#include <utility>
 
 #include "instrument/outstanding.h"
 #include "instrument/probes/mem_layout.h"
@@ -41,8 +43,9 @@ class Writer {
     const InstIndex head_at = place_of_head(record);
     for (InstIndex i = block_.first; i <= block_.last() && !record.full; ++i) {
       if (i == head_at) XT_TRY_STATUS(head(i));
+      XT_TRY_STATUS(operands(i));
       for (const MemRecord::Scalar& s : record.scalars)
-        if (s.at == i && !s.with_base) XT_TRY_STATUS(scalar(s));
+        if (s.at == i && !s.with_base && !s.is_operand) XT_TRY_STATUS(scalar(s));
       for (const MemRecord::Base& b : record.bases)
         if (b.at == i)
           XT_TRY_STATUS(b.spread != b.alone ? spread(b, record.columns[b.spread]) : b.mask == b.alone ? base(b) : pair(record.scalars[b.mask], b));
@@ -174,17 +177,52 @@ class Writer {
   Status scalar(const MemRecord::Scalar& s) {
     XT_TRY(const Holder h, take(s.at, {Shape::single}));
     Sequence& seq = c_.out.before[s.at];
-    if (s.is_guard) {
-      const enc::Ureg through = uniform_on_the_way(c_).front();
-      put(seq, enc::umov_imm(through, 0), {.stall = 1, .wait_mask = waits_of(s.at)});
-      put(seq, held_guard(through, s), {.stall = uniform_to_vector});
-      put(seq, enc::mov_from_ur(h.r(0), through), {.stall = vector_to_memory});
-    } else {
-      put(seq, value_of(s, h.r(0)), {.stall = vector_to_memory, .wait_mask = waits_of(s.at)});
-    }
+    put(seq, value_of(s, h.r(0)), {.stall = vector_to_memory, .wait_mask = waits_of(s.at)});
     store_words(c_, seq, h, 1, s.place);
     put_back(c_, s.at, h);
     return {};
+  }
+
+  // What an access that is made once for the warp reads: up to four words to a store, as their places are aligned and registers free.
+  Status operands(InstIndex i) {
+    std::vector<const MemRecord::Scalar*> words;
+    for (const MemRecord::Scalar& s : record_.scalars)
+      if (s.at == i && s.is_operand) words.push_back(&s);
+    for (size_t next = 0; next < words.size();) {
+      unsigned n = 4;
+      const auto fits = [&] { return next + n <= words.size() && words[next]->place % (4 * n) == 0 && words[next + n - 1]->place == words[next]->place + 4 * (n - 1); };
+      std::optional<Holder> h;
+      for (; n > 1; n /= 2)
+        if (fits() && (h = c_.scratch.try_holder(i, i, {shape_of(n)}, previous_, taken(i)))) break;
+      if (h) {
+        previous_ = h;
+        use(i, *h);
+      } else {
+        XT_TRY(h, take(i, {Shape::single}));
+      }
+      put_operands(i, std::span(words).subspan(next, n), *h);
+      store_words(c_, c_.out.before[i], *h, n, words[next]->place);
+      put_back(c_, i, *h);
+      next += n;
+    }
+    return {};
+  }
+  void put_operands(InstIndex i, std::span<const MemRecord::Scalar* const> words, const Holder& h) {
+    Sequence& seq = c_.out.before[i];
+    uint8_t waits = waits_of(i);
+    const enc::Ureg through = uniform_on_the_way(c_).front();
+    const auto guard = std::ranges::find_if(words, [](const MemRecord::Scalar* s) { return s->is_guard; });
+    if (guard != words.end()) {
+      put(seq, enc::umov_imm(through, 0), {.stall = 1, .wait_mask = std::exchange(waits, uint8_t{0})});
+      put(seq, held_guard(through, **guard), {.stall = 1});
+    }
+    const auto last = static_cast<unsigned>(words.size() - 1);
+    for (unsigned k = 0; k < words.size(); ++k)
+      if (!words[k]->is_guard)
+        put(seq, value_of(*words[k], h.r(k)), {.stall = guard == words.end() && k == last ? vector_to_memory : 1, .wait_mask = std::exchange(waits, uint8_t{0})});
+    if (guard == words.end()) return;
+    put_pause(seq, uniform_to_vector - 1 - last);
+    put(seq, enc::mov_from_ur(h.r(static_cast<unsigned>(guard - words.begin())), through), {.stall = vector_to_memory});
   }
 
   // The lanes that the base is proven for store one and the same word. Where there is no such lane the word says nothing.

@@ -75,8 +75,8 @@ class Layout {
     if (a.form != sass::Access::Form::lanes) {
       w.pixels = a.pixels;
       for (const sass::UniformOperand& o : a.operands)
-        w.operands.push_back({role_of(o.role), o.reg == a.none ? w.none : scalar({false, o.reg, false, i, 0})});
-      if (index_of_guard(i) != enc::PT.index || is_negated(i)) w.mask = scalar({false, index_of_guard(i), is_negated(i), i, 0, true});
+        w.operands.push_back({role_of(o.role), o.reg == a.none ? w.none : scalar({false, o.reg, false, i, 0, false, true})});
+      if (index_of_guard(i) != enc::PT.index || is_negated(i)) w.mask = scalar({false, index_of_guard(i), is_negated(i), i, 0, true, true});
       record_.accesses.push_back(w);
       return;
     }
@@ -212,8 +212,10 @@ class Layout {
       next(record_.scalars[b.mask].place);
       next(b.place);
     }
+    for (MemRecord::Scalar& s : record_.scalars)   // before words that might leave them misaligned
+      if (s.is_operand) next(s.place);
     for (MemRecord::Scalar& s : record_.scalars)
-      if (!s.with_base) next(s.place);
+      if (!s.with_base && !s.is_operand) next(s.place);
     for (MemRecord::Base& b : record_.bases)
       if (b.mask == b.alone) next(b.place);
     if (record_.full) at += LaneGroups::groups * sizeof(uint32_t);   // lane groups that carry nothing

@@ -167,6 +167,7 @@ struct MemRecord {
     InstIndex at = 0;
     uint32_t place = 0;
     bool is_guard = false;    // of the uniform predicate `index`
+    bool is_operand = false;  // first of an access that is made once for the warp: such words of one place stand side by side
     bool with_base = false;   // a mask: stored together with a base, in the word before it; where no lane is in it, neither is
   };
   struct Base {               // a register that is a base and a number for each lane: the base, for all lanes
