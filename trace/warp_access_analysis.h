@@ -31,7 +31,7 @@ struct Extent {
 struct Box {
   uint64_t bytes = 0;                 // of the box, those outside of the tensor included
   uint32_t shared_bytes = 0;          // that it takes in shared memory, with the gaps between its rows
-  std::vector<MemoryRange> rows;      // of the tensor in global memory: ascending, none empty, no two overlap
+  std::vector<MemoryRange> rows;      // of the tensor in global memory: by their first bytes, none empty
 };
 
 // Tensor maps of a launch.
@@ -68,7 +68,7 @@ struct MovedStats {
 
 // Whether all bytes [begin, end) are in `memory` (disjoint, in order of address).
 bool holds(const std::vector<MemoryRange>& memory, uint64_t begin, uint64_t end);
-// Distinct 32-byte pieces of ranges that are in order and do not overlap.
+// Distinct 32-byte pieces of ranges that are in order of their first bytes.
 uint64_t sectors_of_ranges(const std::vector<MemoryRange>& ranges);
 
 class WarpAccessAnalysis {

@@ -132,6 +132,8 @@ TEST(TensorMaps, WhatIsNotKnownAndWhatCanNotBe) {
   EXPECT_EQ(why(memory + 0x100, 1), "never: coordinate 0 is no multiple of 16 bytes");
   ask.access.kind = wire::Access::Kind::store;
   EXPECT_EQ(why(memory + 0x100, 0, -1), "never: a store has a negative coordinate");
+  ask.access.kind = wire::Access::Kind::prefetch;
+  EXPECT_EQ(why(memory + 0x100, 0, -1), "");
   ask.access.kind = wire::Access::Kind::load;
   ask.what.dimensions = 3;
   EXPECT_EQ(why(memory + 0x100), "never: a box of 3 dimensions through a tensor map of 2");

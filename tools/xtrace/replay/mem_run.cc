@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "instrument/cubin/kernel_info.h"
 #include "instrument/sass/arch.h"
@@ -53,10 +54,6 @@ std::vector<trace::MemoryRange> memory_of(const LaunchContext& c, const std::vec
   std::sort(memory.begin(), memory.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
   return memory;
 }
-
-}  // namespace
-
-namespace {
 
 constexpr uint32_t reserved_shared_bytes = 1024;   // of a CTA [CUDA C++ programming guide, compute capability 8.x and later]
 
@@ -292,7 +289,11 @@ namespace {
 // One part's trace file, and its rows of the table.
 Status emit_part(const EmitContext& e, MemRun& run, const diff::ConfigReport& as, diff::ConfigReport& config, std::vector<trace::AccessRow>& rows) {
   const std::string name = stem_of(e, as);
-  XT_TRY(const trace::TraceMeta meta, trace_meta(e, as, trace::TraceKind::mem, run.spliced.map));
+  XT_TRY(trace::TraceMeta meta, trace_meta(e, as, trace::TraceKind::mem, run.spliced.map));
+  std::set<uint64_t> maps;
+  for (const trace::AccessStats& s : run.accesses)
+    for (const auto& [address, executions] : s.moved.maps) maps.insert(address);
+  for (const uint64_t address : maps) meta.identity.notes.emplace_back("tensor map", run.maps->text(address));
   XT_TRY(const auto path, trace_path(e, name + ".xtrace"));
   XT_TRY(const auto file, trace::TraceFileWriter::create(path, meta));
   trace::DecodeSummary summary;

@@ -53,7 +53,8 @@ TensorMaps::Found LaunchTensorMaps::box(const wire::Access& access, const trace:
   if (map.rank != what.dimensions) return Impossible{fmt::format("a box of {} dimensions through a tensor map of {}", what.dimensions, map.rank)};
   value::Coordinates at{};
   std::copy(what.at.begin(), what.at.end(), at.begin());
-  if (const char* why = value::bad_coordinates(map, at, access.kind == wire::Access::Kind::load)) return Impossible{why};
+  const bool reads = access.kind == wire::Access::Kind::load || access.kind == wire::Access::Kind::prefetch;
+  if (const char* why = value::bad_coordinates(map, at, reads)) return Impossible{why};
   trace::Box box;
   box.bytes = map.box_bytes();
   box.shared_bytes = map.rows() * map.pitch();
