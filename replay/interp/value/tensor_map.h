@@ -61,20 +61,28 @@ struct Granule {
   uint32_t inside = 0;  // bytes
 };
 
+// Of a row of a box: from the tensor's address, without the first dimension; and whether it lies in the tensor in all others.
+struct RowPlace {
+  uint64_t offset = 0;
+  bool inside = true;
+};
+inline RowPlace place_of_row(const TensorMap& map, const Coordinates& at, uint32_t row) {
+  RowPlace place;
+  for (unsigned d = 1; d < map.rank; ++d) {
+    const int64_t position = at[d] + int64_t{row % map.count(d)} * map.step[d];
+    row /= map.count(d);
+    place.inside = place.inside && position >= 0 && static_cast<uint64_t>(position) < map.extent[d];
+    place.offset += static_cast<uint64_t>(position) * map.stride[d];
+  }
+  return place;
+}
+
 // f(Granule) for all of a box whose shared memory begins at `shared`. Coordinates are not bad.
 template <typename F>
 void each_granule(const TensorMap& map, const Coordinates& at, uint32_t shared, F f) {
   const uint32_t per_granule = granule_bytes / map.element_bytes(), rows = map.rows(), pitch = map.pitch();
   for (uint32_t row = 0; row < rows; ++row) {
-    uint64_t offset = 0;
-    bool inside = true;
-    uint32_t left = row;
-    for (unsigned d = 1; d < map.rank; ++d) {
-      const int64_t position = at[d] + int64_t{left % map.count(d)} * map.step[d];
-      left /= map.count(d);
-      inside = inside && position >= 0 && static_cast<uint64_t>(position) < map.extent[d];
-      offset += static_cast<uint64_t>(position) * map.stride[d];
-    }
+    const auto [offset, inside] = place_of_row(map, at, row);
     for (uint32_t g = 0; g < map.row_bytes() / granule_bytes; ++g) {
       const int64_t first = at[0] + int64_t{g} * per_granule;
       Granule out;
@@ -98,15 +106,7 @@ void each_row(const TensorMap& map, const Coordinates& at, F f) {
   const int64_t last = std::min<int64_t>(at[0] + int64_t{map.box[0]}, static_cast<int64_t>(map.extent[0]));
   if (first >= last) return;
   for (uint32_t row = 0; row < map.rows(); ++row) {
-    uint64_t offset = 0;
-    bool inside = true;
-    uint32_t left = row;
-    for (unsigned d = 1; d < map.rank; ++d) {
-      const int64_t position = at[d] + int64_t{left % map.count(d)} * map.step[d];
-      left /= map.count(d);
-      inside = inside && position >= 0 && static_cast<uint64_t>(position) < map.extent[d];
-      offset += static_cast<uint64_t>(position) * map.stride[d];
-    }
+    const auto [offset, inside] = place_of_row(map, at, row);
     if (inside) f(map.address + offset + static_cast<uint64_t>(first) * map.element_bytes(), static_cast<uint32_t>(last - first) * map.element_bytes());
   }
 }

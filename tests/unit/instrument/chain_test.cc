@@ -8,20 +8,8 @@
 namespace xtrace::instrument::test {
 namespace {
 
-// Under `block` with short records, all lanes in all blocks; nothing where the kernel is refused.
 std::optional<Case> case_of(const Kernel& k, const std::vector<uint64_t>& executions, const LaunchShape& shape = small_shape()) {
-  const auto splicer = Splicer::create(k.cubin, k.name, shape);
-  if (!splicer) return std::nullopt;
-  wire::SlotLayout layout = some_layout(shape, false, false);
-  layout.index_bits = splicer->index_bits();
-  layout.short_records = true;
-  layout.lead_bytes = sizeof(wire::SlotHead);
-  Plan plan = plan_of(ProbeKind::block);
-  plan.full_blocks.assign(splicer->blocks().size(), true);
-  plan.executions = executions.empty() ? std::vector<uint64_t>(splicer->blocks().size(), 8) : executions;
-  auto spliced = splicer->splice(plan, layout);
-  if (!spliced) return std::nullopt;
-  return Case{k, *spliced, spliced->claims};
+  return short_block_case(k, shape, executions);
 }
 
 uint32_t last_pc(const wire::Block& b) { return b.first_pc + (b.instructions - 1) * sass::inst_bytes; }

@@ -83,6 +83,24 @@ std::vector<Violation> Case::verify(ByteView cubin) const {
   return result ? *result : std::vector<Violation>{};
 }
 
+std::optional<Case> short_block_case(const Kernel& k, const LaunchShape& shape, const std::vector<uint64_t>& executions) {
+  const auto splicer = Splicer::create(k.cubin, k.name, shape);
+  if (!splicer) return std::nullopt;
+  wire::SlotLayout layout = some_layout(shape, false, false);
+  layout.index_bits = splicer->index_bits();
+  layout.short_records = true;
+  layout.lead_bytes = sizeof(wire::SlotHead);
+  Plan plan = plan_of(ProbeKind::block);
+  plan.full_blocks.assign(splicer->blocks().size(), true);
+  plan.executions = executions.empty() ? std::vector<uint64_t>(splicer->blocks().size(), 8) : executions;
+  auto spliced = splicer->splice(plan, layout);
+  if (!spliced) return std::nullopt;
+  Case c{k, std::move(*spliced), {}};
+  c.claims = c.spliced.claims;
+  EXPECT_TRUE(c.verify().empty()) << k.name;
+  return c;
+}
+
 sass::RawInst word_at(const Case& c, ByteView cubin, uint32_t index) {
   return *read_at<sass::RawInst>(cubin, text_range(c, cubin).first + uint64_t{index} * sass::inst_bytes, "word");
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,6 +38,10 @@ struct Case {
 };
 // Splices; fails the test on an error.
 Case splice_case(const Kernel& kernel, const Plan& plan, bool table = false);
+
+// Under `block` with short records, all lanes in all blocks, each executed so often, or all equally often; nothing where the kernel is
+// refused. Fails the test where the verifier finds something.
+std::optional<Case> short_block_case(const Kernel& kernel, const LaunchShape& shape, const std::vector<uint64_t>& executions = {});
 
 // A word of the kernel's text in a cubin, by index.
 sass::RawInst word_at(const Case& c, ByteView cubin, uint32_t index);

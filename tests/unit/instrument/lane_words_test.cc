@@ -10,28 +10,10 @@ namespace xtrace::instrument::test {
 namespace lane_words {
 namespace {
 
-// Under `block` with short records, all lanes in all blocks, each executed as often as the others; nothing where the kernel is refused.
-std::optional<Case> case_of(const Kernel& k, const LaunchShape& shape) {
-  const auto splicer = Splicer::create(k.cubin, k.name, shape);
-  if (!splicer) return std::nullopt;
-  wire::SlotLayout layout = some_layout(shape, false, false);
-  layout.index_bits = splicer->index_bits();
-  layout.short_records = true;
-  layout.lead_bytes = sizeof(wire::SlotHead);
-  Plan plan = plan_of(ProbeKind::block);
-  plan.full_blocks.assign(splicer->blocks().size(), true);
-  plan.executions.assign(splicer->blocks().size(), 8);
-  auto spliced = splicer->splice(plan, layout);
-  if (!spliced) return std::nullopt;
-  Case c{k, std::move(*spliced), {}};
-  c.claims = c.spliced.claims;
-  EXPECT_TRUE(c.verify().empty()) << k.name;
-  return c;
-}
 std::vector<Case> by_lanes() {
   std::vector<Case> cases;
   for (const Kernel& k : fixture_kernels("sm_90"))
-    if (auto c = case_of(k, small_shape()); c && c->claims.odd_lanes) cases.push_back(std::move(*c));
+    if (auto c = short_block_case(k, small_shape()); c && c->claims.odd_lanes) cases.push_back(std::move(*c));
   return cases;
 }
 
@@ -82,7 +64,7 @@ TEST(LaneWords, NotOfWarpsOfFewLanes) {
     LaunchShape shape = small_shape();
     const auto with_last = [&](uint32_t lanes) {
       shape.block = {32 + lanes, 1, 1};
-      return case_of(k, shape);
+      return short_block_case(k, shape);
     };
     const auto enough = with_last(8), few = with_last(7);
     if (!enough || !few) continue;

@@ -34,25 +34,8 @@ Loads loads_of(const Case& c) {
   return found;
 }
 
-// Of a grid and CTAs in one dimension, all lanes in all blocks; nothing where the kernel is refused.
-std::optional<Case> in_one_dimension(const Kernel& k) {
-  const LaunchShape shape{{120, 1, 1}, {128, 1, 1}, {0, 0, 0}, 0};
-  const auto splicer = Splicer::create(k.cubin, k.name, shape);
-  if (!splicer) return std::nullopt;
-  wire::SlotLayout layout = some_layout(shape, false, false);
-  layout.index_bits = splicer->index_bits();
-  layout.short_records = true;
-  layout.lead_bytes = sizeof(wire::SlotHead);
-  Plan plan = plan_of(ProbeKind::block);
-  plan.full_blocks.assign(splicer->blocks().size(), true);
-  plan.executions.assign(splicer->blocks().size(), 8);
-  auto spliced = splicer->splice(plan, layout);
-  if (!spliced) return std::nullopt;
-  Case c{k, std::move(*spliced), {}};
-  c.claims = c.spliced.claims;
-  EXPECT_TRUE(c.verify().empty()) << k.name;
-  return c;
-}
+// Of a grid and CTAs in one dimension; nothing where the kernel is refused.
+std::optional<Case> in_one_dimension(const Kernel& k) { return short_block_case(k, {{120, 1, 1}, {128, 1, 1}, {0, 0, 0}, 0}); }
 
 // Both load the numbers of thread and CTA themselves. Where the rest of the prologue stands the registers of reduce_sum still hold them; that of
 // saxpy with the number of the CTA holds something else.
