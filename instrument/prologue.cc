@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "instrument/own_numbers.h"
 #include "instrument/probes/probes.h"
 #include "instrument/sass/encode.h"
 
@@ -252,14 +253,6 @@ class Classic {
 
 using Registers = std::array<Gpr, 8>;   // [2,3] and [4,5] are aligned pairs
 
-// A number of the thread or its CTA that the kernel has loaded itself, and that is still there.
-struct OwnNumber {
-  std::optional<Gpr> vector;
-  Ureg uniform;        // without one
-  uint8_t wait = 0;    // scoreboards that it has to be waited for on
-};
-using OwnNumbers = std::array<std::optional<OwnNumber>, 6>;   // x, y, z of the thread and of the CTA
-
 class Light {
  public:
   Light(const sass::Arch& arch, const LaunchShape& shape, const wire::SlotLayout& layout,
@@ -403,51 +396,6 @@ Registers eight_from(Gpr first) {
   for (size_t k = 0; k < r.size(); ++k) r[k] = {static_cast<uint8_t>(first.index + k)};
   return r;
 }
-// It stores, or uses what the prologue sets: a uniform register, a predicate of lane groups.
-bool needs_prologue(const sass::Arch& arch, const sass::RawInst& w, std::optional<Gpr> sector_word) {
-  const sass::Effects fx = sass::effects(arch, enc::for_arch(arch, w), 0);
-  if (sector_word && fx.use.gpr.test(sector_word->index)) return true;
-  return fx.kind != sass::MemKind::none || fx.use.ur.any() || fx.def.ur.any() || fx.use.pred != 0;
-}
-
-// What of these numbers the kernel has loaded in front of `rest`, where registers in `taken` are a probe's by then. `loads`: our own stand between.
-OwnNumbers own_numbers(const Code& code, const Insertions& insertions, InstIndex rest, bool loads, uint8_t usable_scoreboards, const sass::RegSet& taken) {
-  constexpr BitRange special_field = bits(79, 72);
-  OwnNumbers found;
-  for (InstIndex i = 0; i < rest; ++i) {
-    const sass::Effects& fx = code.insts[i].fx;
-    const sass::Control control = sass::get_control(code.insts[i].raw);
-    const auto special = get_bits(code.insts[i].raw, special_field);
-    const bool of_thread = special >= enc::sr_tid_x && special < enc::sr_tid_x + 3u, of_cta = special >= enc::sr_ctaid_x && special < enc::sr_ctaid_x + 3u;
-    if ((fx.mnemonic != "S2R" && fx.mnemonic != "S2UR") || fx.guarded || control.write_barrier >= 6 || (!of_thread && !of_cta)) continue;
-    OwnNumber own;
-    bool waited = false, kept = (fx.def.gpr & taken).none(), seen = loads || i + 1 < rest || control.stall >= scoreboard_visible;
-    for (InstIndex k = i + 1; k < rest; ++k) {
-      const sass::Effects& later = code.insts[k].fx;
-      kept = kept && (later.def.gpr & fx.def.gpr).none() && (later.def.ur & fx.def.ur).none();
-      waited = waited || (sass::get_control(code.insts[k].raw).wait_mask >> control.write_barrier & 1);
-    }
-    if (!waited) own.wait = static_cast<uint8_t>(1u << control.write_barrier);
-    for (unsigned r = 0; r < 255; ++r)
-      if (fx.def.gpr.test(r)) own.vector = Gpr{static_cast<uint8_t>(r)};
-    for (unsigned r = 0; r < 63; ++r)
-      if (fx.def.ur.test(r)) own.uniform = Ureg{static_cast<uint8_t>(r)};
-    for (InstIndex k = i; k <= rest; ++k)   // nor has a probe
-      for (const Sequence* seq : {&insertions.before[k], &insertions.after[k]})
-        for (const sass::RawInst& w : *seq) kept = kept && (sass::effects(*code.arch, enc::for_arch(*code.arch, w), 0).def.gpr & fx.def.gpr).none();
-    if (kept && seen && (waited || (usable_scoreboards >> control.write_barrier & 1)))
-      found[of_thread ? special - enc::sr_tid_x : 3 + special - enc::sr_ctaid_x] = own;
-  }
-  return found;
-}
-
-// In the entry block, in front of what follows the kernel's last load of a special register that it issues before `rest`.
-InstIndex behind_own_loads(const Code& code, const ProbeBlock& entry, InstIndex rest) {
-  InstIndex at = 0;
-  for (InstIndex i = entry.first; i < std::min(rest, entry.last()); ++i)
-    if (code.insts[i].fx.mnemonic == "S2R" || code.insts[i].fx.mnemonic == "S2UR") at = i + 1;
-  return at;
-}
 
 // Registers of what probes have put up to and in front of instruction `last`.
 sass::RegSet registers_up_to(const sass::Arch& arch, const Insertions& insertions, InstIndex last) {
@@ -472,39 +420,6 @@ void to_uniform(const sass::Arch& arch, Sequence& seq, Ureg to, Gpr from, unsign
   if (sass::effects(arch, enc::for_arch(arch, w), 0).fixed_latency) return put(seq, w, after(stall));
   put(seq, w, {.stall = std::max(stall, scoreboard_visible), .write_barrier = sb});
   put(seq, enc::nop(), {.stall = 1, .wait_mask = static_cast<uint8_t>(1u << sb)});
-}
-
-Shadows find_shadows(const Code& code, const ProbeBlock& block, InstIndex from, InstIndex to) {
-  Shadows found;
-  std::array<bool, 6> loads{};   // by scoreboard: signalled by a load from memory, in this block
-  for (InstIndex i = block.first; i <= to; ++i) {
-    const sass::Control c = sass::get_control(code.insts[i].raw);
-    bool load = false;
-    for (unsigned sb = 0; sb < 6; ++sb) load |= (c.wait_mask >> sb & 1) && loads[sb];
-    if (i >= from && load && !found.memory) found.memory = i;
-    if (i >= from && c.wait_mask != 0 && !found.any) found.any = i;
-    const sass::Effects& fx = code.insts[i].fx;
-    if (c.write_barrier < 6) loads[c.write_barrier] = fx.kind == sass::MemKind::load && fx.space != sass::MemSpace::constant;
-  }
-  return found;
-}
-
-std::optional<InstIndex> first_wait(const Code& code, const Blocks& blocks, const Insertions& insertions, bool reads_clocks,
-                                    std::optional<sass::enc::Gpr> sector_word) {
-  if (!blocks.runs_once(0)) return std::nullopt;
-  const ProbeBlock& entry = blocks.blocks[0];
-  InstIndex clear = 0;   // no probe in front of it that needs the prologue
-  const auto needs_it = [&](const Sequence& seq) {
-    if (!reads_clocks) return !seq.empty();
-    return std::any_of(seq.begin(), seq.end(), [&](const sass::RawInst& w) { return needs_prologue(*code.arch, w, sector_word); });
-  };
-  while (clear < entry.last() && !needs_it(insertions.before[clear]) && !needs_it(insertions.after[clear])) ++clear;
-  if (clear == 0) return std::nullopt;
-  const Shadows shadows = find_shadows(code, entry, 1, clear);
-  if (shadows.memory) return shadows.memory;
-  if (shadows.any) return shadows.any;
-  if (clear == entry.last()) return clear;
-  return std::nullopt;
 }
 
 bool has_light_prologue(const Plan& plan, const wire::SlotLayout& layout) {
