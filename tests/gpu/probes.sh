@@ -12,7 +12,7 @@ asked=(--regs=R0,R2 "--range=block:0" "--custom=at not class:branch record clock
 little=(--pair-sites=8 --interval-sites=0 --rounds=1 --processes=1 --max-slices=1000 --quiet)
 
 step "replay: a process for each recording"
-for bundle in kernels13 hard_cases wgmma_bfloat16; do
+for bundle in kernels13 hard_cases wgmma_bfloat16 dependent_launch; do
   {
     for part in plain rotated; do
       # Apart: --rotate would go through the classes of cta:1/4 as well, of which the interpreter counts one.
@@ -30,7 +30,7 @@ for bundle in kernels13 hard_cases wgmma_bfloat16; do
   interpreted+=(--witness "$work/$bundle-interp.json")
 done
 wait
-for replayed in {kernels13,hard_cases,wgmma_bfloat16}-{plain,rotated}; do
+for replayed in {kernels13,hard_cases,wgmma_bfloat16,dependent_launch}-{plain,rotated}; do
   [ "$(cat "$work/$replayed.status")" -le 2 ] || { tail -n 20 "$work/$replayed.txt"; fail "xtrace replay of $replayed ended with $(cat "$work/$replayed.status")"; }
 done
 step "the table"

@@ -249,6 +249,12 @@ cudaError_t cudaLaunchCooperativeKernel(const void* f, dim3 grid, dim3 block, vo
                                         cudaStream_t) {
   return runtime().launch(f, grid, block, args, shared, true);
 }
+// Launches come one after the other here: nothing overlaps.
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* f, void** args) {
+  for (unsigned k = 0; k < config->numAttrs; ++k)
+    if (config->attrs[k].id != cudaLaunchAttributeProgrammaticStreamSerialization) return cudaErrorNotSupported;
+  return runtime().launch(f, config->gridDim, config->blockDim, args, config->dynamicSmemBytes, false);
+}
 
 // --- what nvcc's host code calls
 void** __cudaRegisterFatBinary(void* wrapper) {

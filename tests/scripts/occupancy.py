@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUNDLES = ["kernels13-small", "hard_cases-small"]
+BUNDLES = ["kernels13-small", "hard_cases-small", "wgmma_bfloat16-small", "dependent_launch-small"]
 PROBES = ["block", "inst"]
 TABLE = ROOT / "docs" / "occupancy.md"
 HEAD = """# Occupancy under probes

@@ -12,11 +12,11 @@
 namespace xtrace::interp_test {
 
 // In the checkout that this was built in; on another machine in the one that it is run in.
-inline std::array<std::filesystem::path, 3> recordings() {
+inline std::array<std::filesystem::path, 4> recordings() {
   const auto built = std::filesystem::path(XTRACE_SOURCE_DIR) / "fixtures/bundles";
   const std::filesystem::path bundles = std::filesystem::exists(built) ? built : "fixtures/bundles";
   return {bundles / "kernels13-small.xtr", bundles / "hard_cases-small.xtr",
-          bundles / "wgmma_bfloat16-small.xtr"};
+          bundles / "wgmma_bfloat16-small.xtr", bundles / "dependent_launch-small.xtr"};
 }
 
 inline replay::LaunchImage recorded_launch(const std::string& kernel) {
@@ -51,7 +51,8 @@ inline const std::vector<std::string>& recorded_kernels() {
 
       "assert_holds", "async_copy",        "bulk_copy",      "cluster_copy",       "warp_specialised",
       "tensor_copy",  "wgmma_gemm",        "wgmma_layouts",  "wgmma_rounding",     "bank_conflicts",
-      "wgmma_bfloat16"};
+      "wgmma_bfloat16",
+      "dependent_launch"};
   return names;
 }
 
