@@ -180,6 +180,8 @@ class Splicer {
   RecordForm mem_form() const;                  // of its records of addresses
   // Points of a point probe, in order of code, with the layout of their records.
   Result<std::vector<wire::Point>> points(ProbeKind probe) const;
+  // The same as if each was recorded by itself: of events that several sparse replays recorded, or one of them.
+  Result<std::vector<wire::Point>> points_apart(ProbeKind probe) const;
   std::vector<std::string> region_names(ProbeKind probe) const;   // range: by site; else none
   size_t section_instructions() const;   // reachable or not: the size of Places
   bool covers(OrigPc pc) const;
@@ -194,6 +196,7 @@ class Splicer {
  private:
   struct Impl;
   Result<Spliced> splice_once(const Plan& plan, const wire::SlotLayout& layout, bool spills) const;
+  Result<std::vector<wire::Point>> points(ProbeKind probe, bool apart) const;
   std::shared_ptr<const Impl> impl_;
   Places places_;
   std::shared_ptr<const Asked> asked_;

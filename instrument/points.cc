@@ -23,18 +23,53 @@ bool has_columns(const std::vector<PointPlan>& points) {
   });
 }
 
-// Records are whole chunks, or whole lines where some have columns.
+bool may_define(const sass::Effects& fx, const wire::Value& v) {
+  if (!fx.known) return true;
+  switch (v.kind) {
+    case Kind::vector: return fx.def.gpr.test(v.index);
+    case Kind::uniform: return fx.def.ur.test(v.index);
+    case Kind::lanes: return v.index < 7 && (fx.def.pred >> v.index & 1);
+    default: return true;
+  }
+}
+
+// Of each point that is there what others in front of it in its block tell. The lanes are the same, as is what a guarded definition would have
+// changed where there is none; a result that was under way when the one was recorded had been waited for there.
+void leave_out_told(std::vector<PointPlan>& points, const PointContext& c) {
+  std::vector<wire::Value> told;   // in front of `next`
+  InstIndex next = 0;
+  for (size_t k = 0; k < points.size(); ++k) {
+    PointPlan& p = points[k];
+    const ProbeBlock& block = c.blocks.blocks[p.point.block];
+    if (!p.present || (p.point.after && p.at == block.last())) continue;   // behind the block's last instruction others come out
+    const InstIndex at = p.at + p.point.after;
+    if (next < block.first || next > block.last()) {
+      told.clear();
+      next = at;
+    }
+    for (; next < at; ++next)
+      std::erase_if(told, [&](const wire::Value& v) { return may_define(c.code.insts[next].fx, v); });
+    std::vector<wire::Value> own;
+    for (wire::Value& v : p.point.values) {
+      if (std::any_of(told.begin(), told.end(), [&](const wire::Value& t) { return t.same_register(v); })) v.place = wire::Value::same;
+      else own.push_back(v);
+    }
+    p.point.implied = own.empty() && !p.point.values.empty();
+    told.insert(told.end(), own.begin(), own.end());   // clocks are no registers: nobody finds them
+  }
+}
+
+// Records are whole chunks, or whole grains where some have columns.
 void lay_out(std::vector<PointPlan>& points) {
-  const uint32_t grain = has_columns(points) ? wire::mem_line : wire::chunk_bytes;
+  const uint32_t grain = has_columns(points) ? point_grain : wire::chunk_bytes;
   for (PointPlan& p : points) {
-    auto& values = p.point.values;
-    std::stable_sort(values.begin(), values.end(),
-                     [](const wire::Value& a, const wire::Value& b) { return a.is_column() < b.is_column(); });
+    if (p.point.implied) continue;
     uint32_t at = header_words * sizeof(uint32_t);
-    for (wire::Value& v : values) {
-      if (v.is_column()) at = static_cast<uint32_t>(align_up(at, wire::mem_line));
+    for (wire::Value& v : p.point.values) {
+      if (!v.is_recorded()) continue;
+      if (v.is_column()) at = static_cast<uint32_t>(align_up(at, grain));
       v.place = at;
-      at += v.is_column() ? wire::mem_line : sizeof(uint32_t);
+      at += v.is_column() ? wire::column_bytes : sizeof(uint32_t);
     }
     p.point.record_bytes = static_cast<uint32_t>(align_up(at, grain));
   }
@@ -154,7 +189,7 @@ class Writer {
     std::vector<Word> words{{Word::What::head}, {Word::What::mask}};
     bool held = false;
     for (const wire::Value& v : point_.values) {
-      if (!v.is_column()) words.push_back({Word::What::value, v});
+      if (!v.is_column() && v.is_recorded()) words.push_back({Word::What::value, v});
       held |= v.kind == Kind::clock_before;
     }
     if (held) {
@@ -268,7 +303,7 @@ class Writer {
   Status columns() {
     std::optional<enc::Gpr> lane = c_.lane_offset;
     for (const wire::Value& v : point_.values) {
-      if (!v.is_column()) continue;
+      if (!v.is_column() || !v.is_recorded()) continue;
       if (!lane) {   // no register was free for the whole kernel
         XT_TRY(const Holder h, c_.scratch.holder(spot_, spot_, {Shape::single}, previous_));
         lane = h.r(0);
@@ -333,7 +368,7 @@ void add_passage(const PointContext& c, InstIndex i, uint32_t site, std::vector<
   points.back().point.site = site;
 }
 
-Result<std::vector<PointPlan>> find_points(ProbeKind probe, const PointContext& c) {
+Result<std::vector<PointPlan>> find_points(ProbeKind probe, const PointContext& c, bool apart) {
   const PointProbe* found = nullptr;
   for (const PointProbe& p : point_probes())
     if (p.kind == probe) found = &p;
@@ -351,7 +386,10 @@ Result<std::vector<PointPlan>> find_points(ProbeKind probe, const PointContext& 
     p.point.pc = c.code.pc(p.at);
     p.point.block = c.blocks.block_of[p.at];
     p.present = c.scope.samples(p.site_at);
+    std::stable_sort(p.point.values.begin(), p.point.values.end(),
+                     [](const wire::Value& a, const wire::Value& b) { return a.is_column() < b.is_column(); });
   }
+  if (!apart && c.scope.sites.nth == 1) leave_out_told(points, c);
   lay_out(points);
   return points;
 }
@@ -362,7 +400,7 @@ Status count_points(ProbeContext& c, const std::vector<PointPlan>& points) {
   XT_TRY(const std::vector<enc::Ureg> counters, take_counters(c, points));
   for (size_t k = 0; k < points.size(); ++k) {
     const PointPlan& p = points[k];
-    if (!p.present) continue;
+    if (!p.present || p.point.implied) continue;
     Sequence& seq = p.point.after ? c.out.after[p.at] : c.out.before[p.at];
     if (!counters.empty()) put_turn(seq, ur, counters[k], c.scope.sites.nth);
     put(seq,
@@ -387,6 +425,7 @@ Status insert_points(ProbeContext& c) {
       c.map.points.back().record_bytes = 0;
       continue;
     }
+    if (points[k].point.implied) continue;
     XT_TRY(const uint32_t overhead, Writer(c, arrivals, points[k], k, any_columns,
                                            counters.empty() ? std::nullopt : std::optional(counters[k]), previous).run());
     if (!points[k].point.after) c.map.points.back().overhead_cycles = overhead;

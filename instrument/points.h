@@ -33,9 +33,10 @@ void number_sites(std::vector<PointPlan>& points);
 // one group after another and go on together, in a record on either side. Appends to `points`, as site `site`.
 void add_passage(const PointContext& c, InstIndex i, uint32_t site, std::vector<wire::Value> behind, std::vector<PointPlan>& points);
 
-// The points of a probe on this kernel, in order of code, each with the layout of its record. unsupported: none, or one that
-// can not be.
-Result<std::vector<PointPlan>> find_points(ProbeKind probe, const PointContext& c);
+// The points of a probe on this kernel, in order of code, each with the layout of its record. Unless they stand `apart` (or every nth
+// execution is recorded) nothing is recorded twice in a block: what a point in front of another has recorded, and no instruction between
+// the two may have changed, the other leaves out (wire::Value::same, wire::Point::implied). unsupported: none, or one that can not be.
+Result<std::vector<PointPlan>> find_points(ProbeKind probe, const PointContext& c, bool apart = false);
 // For the counting replay: adds the bytes of each record where it is written.
 Status count_points(ProbeContext& c, const std::vector<PointPlan>& points);
 // Writes the records.

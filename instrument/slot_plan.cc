@@ -19,7 +19,7 @@ constexpr uint64_t window_bytes = 1ull << 32;   // that one high word of an addr
 // that they would meet multiples of 4 GiB in more than one place.
 uint32_t stride_of(const wire::SlotLayout& l, RecordForm form, uint32_t need, uint32_t equal) {
   if (l.wraps) return equal;
-  const auto stride = static_cast<uint32_t>(align_up(need, form.lines ? wire::mem_line : form.whole_sectors ? wire::sector_bytes : wire::chunk_bytes));
+  const auto stride = static_cast<uint32_t>(align_up(need, form.lines ? wire::mem_line : form.whole_sectors || form.sectors ? wire::sector_bytes : wire::chunk_bytes));
   return uint64_t{stride} * l.warps < window_bytes ? stride : equal;
 }
 
@@ -36,6 +36,13 @@ uint32_t slot_size(const wire::SlotLayout& l, RecordForm form, uint32_t bytes) {
 
 }  // namespace
 
+RecordForm form_of(const std::vector<wire::Point>& points) {
+  RecordForm form;
+  for (const wire::Point& p : points)
+    for (const wire::Value& v : p.values) (point_grain == wire::mem_line ? form.lines : form.sectors) |= v.is_column();
+  return form;
+}
+
 SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bool wraps, RecordForm form,
                     uint64_t stride_budget) {
   XT_CHECK(!wraps || (form.index_bits == 0 && !form.headless && !form.whole_sectors), "wrapping slots hold chunks, and their headers say how many");
@@ -45,7 +52,7 @@ SlotPlan plan_slots(std::span<const uint32_t> bytes, uint32_t largest_record, bo
   l.lead_bytes = wraps ? largest_record
                  : form.headless      ? 0
                  : form.lines         ? wire::mem_line
-                 : form.whole_sectors ? wire::sector_bytes
+                 : form.whole_sectors || form.sectors ? wire::sector_bytes
                  : form.short_records ? static_cast<uint32_t>(sizeof(wire::SlotHead)) : wire::chunk_bytes;
   l.wraps = wraps;
   l.index_bits = form.index_bits;

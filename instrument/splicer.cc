@@ -199,9 +199,12 @@ RecordForm Splicer::mem_form() const {
   return form;
 }
 
-Result<std::vector<wire::Point>> Splicer::points(ProbeKind probe) const {
+Result<std::vector<wire::Point>> Splicer::points(ProbeKind probe) const { return points(probe, false); }
+Result<std::vector<wire::Point>> Splicer::points_apart(ProbeKind probe) const { return points(probe, true); }
+
+Result<std::vector<wire::Point>> Splicer::points(ProbeKind probe, bool apart) const {
   const Scope scope = impl_->scope(*this);
-  XT_TRY(const std::vector<PointPlan> plans, find_points(probe, {impl_->code, impl_->blocks, impl_->liveness, scope}));
+  XT_TRY(const std::vector<PointPlan> plans, find_points(probe, {impl_->code, impl_->blocks, impl_->liveness, scope}, apart));
   std::vector<wire::Point> points;
   for (const PointPlan& p : plans) {
     points.push_back(p.point);

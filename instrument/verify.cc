@@ -349,10 +349,10 @@ Result<std::vector<Violation>> verify_splice(ByteView original, ByteView spliced
   checker.control_words();
   checker.metadata();
   check_addresses(v, claims, out);
-  check_points(v, claims, out);
+  const Blocks blocks = find_blocks(v.old);
+  check_points(v, claims, blocks, out);
   check_pointers(v, out);
   v.rounds = claims.rounds;
-  const Blocks blocks = find_blocks(v.old);
   v.ways = claims.ways;
   check_rounds(v, claims, blocks, out);
   check_ways(v, claims, blocks, out);

@@ -29,7 +29,8 @@
 //                       the last store, and no store goes beyond; blocks without a record store nothing and leave the cursor alone
 //   value-recorded      point probes: every word of every record is what the map says it is, is stored once, at its place, by all
 //                       active lanes, at that point; the cursor moves by the record's size; of every nth execution, where that was
-//                       asked for, by a counter of its own
+//                       asked for, by a counter of its own. What a record leaves out a point in front of it in the same block has, and no
+//                       word between the two defines it; a point without a record leaves out all it has, and stores nothing
 //   spilled-register  a register of the kernel that inserted code writes while the kernel needs it was stored in local memory before, below all
 //                     that the kernel's stack may take, and is loaded back and has arrived in front of the same instruction
 //   lent-predicate      a predicate of the kernel that inserted code writes while the kernel needs it was put aside in a register before, by

@@ -16,23 +16,27 @@ constexpr uint64_t top_bit = 31;
 
 class Points {
  public:
-  Points(SpliceView& v, const SpliceClaims& claims, Violations& out) : v_(v), claims_(claims), out_(out) {}
+  Points(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out) : v_(v), claims_(claims), blocks_(blocks), out_(out) {}
 
   void run() {
-    const Copy& copy = v_.copies[0];
     uint32_t from = 0;
     for (uint32_t n = 0; n < claims_.points.size(); ++n) {
       point_ = &claims_.points[n];
-      if (point_->record_bytes == 0) continue;
+      if (!point_->is_present()) continue;
       i_ = v_.old.index(point_->pc);
       if (i_ >= v_.old.insts.size())
         return out_.push_back({"value-recorded", 0, fmt::format("point {} is at {:#x}, the kernel has {:#x} bytes", n, point_->pc, v_.old.bytes())});
-      const auto behind = claims_.words_behind.find(point_->pc);
-      const uint32_t first = point_->after ? copy.at[i_] + 1 : copy.label[i_];
-      end_ = point_->after ? first + (behind == claims_.words_behind.end() ? 0 : behind->second) : copy.at[i_];
+      const auto [first, end] = words_at(*point_);
+      end_ = end;
+      begin_ = first;
+      left_out(n);
+      if (point_->implied) {
+        without_record(n);
+        continue;
+      }
       // Several records at one place follow each other, each up to where the cursor moves.
       begin_ = std::max(first, std::min(from, end_));
-      if (n > 0 && (claims_.points[n - 1].pc != point_->pc || claims_.points[n - 1].after != point_->after)) begin_ = first;
+      if (n > 0 && !same_place(claims_.points[n - 1], *point_)) begin_ = first;
       const auto bump = find_bump();
       if (!bump) {
         fail(begin_, fmt::format("the cursor does not move by {} bytes", point_->record_bytes));
@@ -49,6 +53,63 @@ class Points {
     out_.push_back({"value-recorded", v_.pc(word), where(v_.old, i_) + ": " + std::move(what)});
   }
   uint64_t field(uint32_t k, BitRange range) const { return get_bits(v_.words[k], range); }
+  static bool same_place(const wire::Point& a, const wire::Point& b) { return a.pc == b.pc && a.after == b.after; }
+  // The words of records at a point: from there up to the instruction in front of which it is, or the one that follows that behind which it is.
+  std::pair<uint32_t, uint32_t> words_at(const wire::Point& p) const {
+    const InstIndex i = v_.old.index(p.pc);
+    const Copy& copy = v_.copies[0];
+    if (!p.after) return {copy.label[i], copy.at[i]};
+    const auto behind = claims_.words_behind.find(p.pc);
+    return {copy.at[i] + 1, copy.at[i] + 1 + (behind == claims_.words_behind.end() ? 0 : behind->second)};
+  }
+  // The block whose executions pass the point.
+  uint32_t block_of(const wire::Point& p) const {
+    const InstIndex i = v_.old.index(p.pc);
+    const uint32_t b = i < blocks_.block_of.size() ? blocks_.block_of[i] : Blocks::none;
+    return b == Blocks::none || (p.after && i == blocks_.blocks[b].last()) ? Blocks::none : b;
+  }
+  bool defines(uint32_t k, const wire::Value& value) const {
+    const sass::Effects& fx = v_.effects[k];
+    if (!fx.known) return true;
+    if (value.kind == Kind::vector) return fx.def.gpr.test(value.index);
+    if (value.kind == Kind::uniform) return fx.def.ur.test(value.index);
+    return value.index != always && (fx.def.pred >> value.index & 1);
+  }
+
+  // What point n does not record the last point in front of it that has the value tells: in the same execution of the same block, from which no word
+  // leads to n that defines it.
+  void left_out(uint32_t n) {
+    const uint32_t block = block_of(*point_);
+    for (const wire::Value& value : point_->values) {
+      if (value.is_recorded()) continue;
+      if (!value.is_register()) return fail(begin_, "what is another each time is left out");
+      if (block == Blocks::none || block != point_->block) return fail(begin_, fmt::format("is said to be in block {}", point_->block));
+      std::optional<uint32_t> from;   // the first word of the point that tells
+      for (uint32_t m = n; m-- > 0 && !from;) {
+        const wire::Point& p = claims_.points[m];
+        if (block_of(p) != block) break;
+        const bool has = std::any_of(p.values.begin(), p.values.end(), [&](const wire::Value& v) { return v.same_register(value); });
+        if (p.is_present() && has) from = words_at(p).first;
+      }
+      if (!from || *from > begin_) return fail(begin_, fmt::format("no point in front of it has what point {} leaves out", n));
+      for (uint32_t k = *from; k < end_; ++k)
+        if (defines(k, value)) return fail(k, fmt::format("{} changes what point {} leaves out", text(k), n));
+    }
+  }
+  // A point without a record stands behind another in its block, and stores nothing.
+  void without_record(uint32_t n) {
+    const auto is_recorded = [](const wire::Value& v) { return v.is_recorded(); };
+    if (point_->record_bytes != 0 || point_->values.empty() || std::any_of(point_->values.begin(), point_->values.end(), is_recorded))
+      return fail(begin_, fmt::format("point {} has no record, and something to record", n));
+    const auto& points = claims_.points;
+    for (uint32_t m = n; m > 0 && same_place(points[m - 1], *point_); --m)
+      if (points[m - 1].record_bytes != 0) return;   // these words are looked at there
+    for (uint32_t m = n + 1; m < points.size() && same_place(points[m], *point_); ++m)
+      if (points[m].record_bytes != 0) return;
+    for (uint32_t k = begin_; k < end_; ++k)
+      if (is_store(k)) return fail(k, fmt::format("{} stands where point {} stores nothing", text(k), n));
+  }
+
   bool is_store(uint32_t k) const { return v_.is_inserted(k) && sass::opcode13(v_.words[k]) == stg_uniform; }
   static uint32_t words_of(uint64_t size) { return size == 6 ? 4 : size == 5 ? 2 : 1; }
 
@@ -108,6 +169,7 @@ class Points {
     });
     word(4, [&](uint32_t k) { return votes(k, always); });
     for (const wire::Value& value : point_->values) {
+      if (!value.is_recorded()) continue;
       if (value.is_column()) column(value);
       else if (value.kind == Kind::clock_before) word(value.place, [&](uint32_t k) { return reads(k, clock_lo); }, true);
       else word(value.place, [&](uint32_t k) { return makes(k, value); });
@@ -180,6 +242,7 @@ class Points {
 
   SpliceView& v_;
   const SpliceClaims& claims_;
+  const Blocks& blocks_;
   Violations& out_;
   const wire::Point* point_ = nullptr;
   InstIndex i_ = 0;
@@ -190,6 +253,6 @@ class Points {
 
 }  // namespace
 
-void check_points(SpliceView& v, const SpliceClaims& claims, Violations& out) { Points(v, claims, out).run(); }
+void check_points(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out) { Points(v, claims, blocks, out).run(); }
 
 }  // namespace xtrace::instrument

@@ -58,7 +58,7 @@ void check_words(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks
 // verify_lengths.cc: record-length.
 void check_lengths(const SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_points.cc: value-recorded. Adds to address_store.
-void check_points(SpliceView& v, const SpliceClaims& claims, Violations& out);
+void check_points(SpliceView& v, const SpliceClaims& claims, const Blocks& blocks, Violations& out);
 // verify_pointers.cc: pointer-followed.
 void check_pointers(const SpliceView& v, Violations& out);
 // verify_rounds.cc: rounds-counted.

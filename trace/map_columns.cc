@@ -6,13 +6,13 @@ namespace {
 void encode_points(std::string& out, const wire::AddressMap& map) {
   put_varint(out, map.points.size());
   for (const wire::Point& p : map.points) {
-    for (uint32_t v : {p.pc, p.block, uint32_t{p.after}, static_cast<uint32_t>(p.role), p.site, p.record_bytes, p.overhead_cycles})
+    for (uint32_t v : {p.pc, p.block, (p.after ? 1u : 0u) | (p.implied ? 2u : 0u), static_cast<uint32_t>(p.role), p.site, p.record_bytes, p.overhead_cycles})
       put_varint(out, v);
     put_varint(out, p.values.size());
     for (const wire::Value& v : p.values) {
       put_varint(out, static_cast<uint64_t>(v.kind));
       put_varint(out, v.index | (v.negated ? 0x100u : 0u));
-      put_varint(out, v.place);
+      put_varint(out, v.place + 1);   // `same`: 0
     }
   }
   put_varint(out, map.sites_one_in);
@@ -23,7 +23,9 @@ void decode_points(VarintReader& in, wire::AddressMap& map) {
   for (wire::Point& p : map.points) {
     p.pc = in.varint32();
     p.block = in.varint32();
-    p.after = in.varint() != 0;
+    const uint64_t flags = in.varint();
+    p.after = flags & 1;
+    p.implied = flags & 2;
     const uint64_t role = in.varint();
     if (role > static_cast<uint64_t>(wire::Point::Role::end)) return in.fail();
     p.role = static_cast<wire::Point::Role>(role);
@@ -36,7 +38,7 @@ void decode_points(VarintReader& in, wire::AddressMap& map) {
       const uint32_t index = in.varint32();
       v.index = static_cast<uint8_t>(index);
       v.negated = index >> 8 & 1;
-      v.place = in.varint32();
+      v.place = in.varint32() - 1;
     }
   }
   map.sites_one_in = in.varint32();

@@ -44,9 +44,7 @@ PointAnalysis::PointAnalysis(const wire::AddressMap& map, std::vector<bool> barr
     points_[k].values.resize(p.values.size());
     sites = std::max(sites, p.site + 1);
     // Behind the last instruction of a block others may come out than went in.
-    const wire::Block& block = map.blocks[p.block];
-    const bool last = p.pc == block.first_pc + (block.instructions - 1) * inst_bytes;
-    if (p.record_bytes == 0 || counts_block_[p.block] || (p.after && last)) continue;
+    if (!p.is_present() || counts_block_[p.block] || p.is_behind(map.blocks[p.block])) continue;
     counts_block_[p.block] = true;
     counter_of_[p.block] = k;
   }

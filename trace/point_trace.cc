@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trace/implied_points.h"
 #include "trace/lane_values.h"
 #include "trace/mark_columns.h"
 #include "trace/slot_walk.h"
@@ -25,16 +26,19 @@ uint64_t extended(uint32_t low, uint64_t near) {
 
 class RecordReader {
  public:
-  RecordReader(const wire::AddressMap& map, PointVisitor& visitor) : map_(map), visitor_(visitor) {}
+  RecordReader(const wire::AddressMap& map, PointVisitor& visitor) : map_(map), visitor_(visitor), implied_(map) {}
 
-  void start(uint64_t clock) { clock_ = clock; }
+  void start(uint64_t clock) {
+    clock_ = clock;
+    implied_.begin();
+  }
   uint64_t clocks() const { return clocks_; }
 
-  // The records that lie in `bytes`, up to a zero or to the end. Gives their number.
+  // The records that lie in `bytes`, up to a zero or to the end. Gives the number of events.
   Result<uint32_t> run(ByteView bytes, uint64_t at, bool ends_by_zero, PointWarp& w) {
-    uint32_t records = 0;
-    const auto lose = [&](Loss loss, uint64_t lost) { w.marks.push_back({loss, records, lost}); };
-    for (;; ++records) {
+    uint64_t events = 0;
+    const auto lose = [&](Loss loss, uint64_t lost) { w.marks.push_back({loss, static_cast<uint32_t>(events), lost}); };
+    for (;;) {
       if (!ends_by_zero && at == bytes.size()) break;
       if (at + sizeof(uint32_t) > bytes.size()) {
         lose(Loss::guard_overrun, 0);
@@ -57,15 +61,20 @@ class RecordReader {
         lose(Loss::guard_overrun, size);
         break;
       }
-      XT_TRY_STATUS(visit(number, bytes.subspan(at, size)));
+      read(number, bytes.subspan(at, size));
+      XT_TRY(const bool whole, implied_.visit(event_, visitor_, events));
+      if (!whole) {
+        lose(Loss::value_untold, size);
+        break;
+      }
       at += size;
       w.bytes_kept += size;
     }
-    return records;
+    return static_cast<uint32_t>(events);
   }
 
  private:
-  Status visit(uint32_t number, ByteView record) {
+  void read(uint32_t number, ByteView record) {
     const wire::Point& point = map_.points[number];
     event_.point = number;
     event_.active = word_at(record, sizeof(uint32_t));
@@ -74,20 +83,20 @@ class RecordReader {
     for (const wire::Value& v : point.values) {
       if (v.is_column()) {
         LaneValues& lanes = event_.columns.emplace_back();
+        if (!v.is_recorded()) continue;
         for (unsigned lane = 0; lane < 32; ++lane) {
           const uint32_t word = event_.active >> lane & 1 ? word_at(record, v.place + sizeof(uint32_t) * lane) : 0;
           lanes[lane] = v.kind == wire::Value::Kind::target ? original_of(word) : word;
         }
         continue;
       }
-      uint64_t value = word_at(record, v.place);
+      uint64_t value = v.is_recorded() ? word_at(record, v.place) : 0;
       if (v.is_clock()) {
         value = clock_ = extended(static_cast<uint32_t>(value), clock_);
         ++clocks_;
       }
       event_.scalars.push_back(v.kind == wire::Value::Kind::lanes ? value & event_.active : value);
     }
-    return visitor_.event(event_);
   }
 
   // Jump tables lead to where probes of the spliced code stand.
@@ -99,6 +108,7 @@ class RecordReader {
 
   const wire::AddressMap& map_;
   PointVisitor& visitor_;
+  ImpliedPoints implied_;
   PointEvent event_;
   uint64_t clock_ = 0, clocks_ = 0;
 };
@@ -165,11 +175,11 @@ Status check_points(const wire::AddressMap& map) {
     if (p.record_bytes == 0) continue;
     uint64_t least = 2 * sizeof(uint32_t);
     for (const wire::Value& v : p.values)
-      least = std::max<uint64_t>(least, uint64_t{v.place} + (v.is_column() ? wire::mem_line : sizeof(uint32_t)));
+      if (v.is_recorded()) least = std::max<uint64_t>(least, uint64_t{v.place} + (v.is_column() ? wire::mem_line : sizeof(uint32_t)));
     if (least > p.record_bytes)
       return bad_input("address map: point {} has a value up to byte {} of a record of {}", k, least, p.record_bytes);
   }
-  return {};
+  return check_implied(map);
 }
 
 Result<DecodeSummary> decode_points(const wire::AddressMap& map, std::span<const wire::WarpHeader> starts,
@@ -222,6 +232,7 @@ void PointEncoder::begin(const PointWarp& warp) {
 
 void PointEncoder::event(const PointEvent& e) {
   ++records_;
+  if (map_.points[e.point].implied) return;
   events_.push_back(static_cast<char>(tag_event));
   put_varint(events_, e.point);
   put_u32(events_, e.active);
@@ -229,7 +240,9 @@ void PointEncoder::event(const PointEvent& e) {
   size_t scalar = 0, column = 0;
   for (size_t k = 0; k < point.values.size(); ++k) {
     uint64_t& last = point.values[k].is_clock() ? clock_ : last_[e.point][k];
-    if (!point.values[k].is_column()) {
+    if (!point.values[k].is_recorded()) {
+      ++(point.values[k].is_column() ? column : scalar);
+    } else if (!point.values[k].is_column()) {
       const uint64_t value = e.scalars[scalar++];
       put_signed(events_, static_cast<int64_t>(value - last));
       last = value;
@@ -252,7 +265,7 @@ uint64_t PointEncoder::end(const PointWarp& w, std::string& out) {
   return records_;
 }
 
-Result<uint64_t> decode_point_warp(VarintReader& in, const wire::AddressMap& map, PointVisitor& visitor) {
+Result<uint64_t> decode_point_warp(VarintReader& in, const wire::AddressMap& map, ImpliedPoints& implied, PointVisitor& visitor) {
   PointWarp w;
   for (uint32_t* v : {&w.warp, &w.cta, &w.warp_in_cta, &w.sm, &w.hardware_slot, &w.part, &w.cta_part}) *v = in.varint32();
   for (uint64_t* v : {&w.start_clock, &w.start_time, &w.bytes_written, &w.bytes_kept}) *v = in.varint();
@@ -262,30 +275,35 @@ Result<uint64_t> decode_point_warp(VarintReader& in, const wire::AddressMap& map
   std::vector<std::vector<uint64_t>> last_values;
   for (const wire::Point& p : map.points) last_values.emplace_back(p.values.size(), 0);
   uint64_t records = 0, clock = w.start_clock;
+  implied.begin();
   PointEvent e;
   for (uint8_t tag = take_u8(in); in.ok() && tag != tag_last; tag = take_u8(in)) {
     e.point = in.varint32();
     e.active = take_u32(in);
-    if (tag != tag_event || e.point >= map.points.size()) in.fail();
+    if (tag != tag_event || e.point >= map.points.size() || map.points[e.point].implied) in.fail();
     if (!in.ok()) break;
     e.scalars.clear();
     e.columns.clear();
     const wire::Point& point = map.points[e.point];
     for (size_t k = 0; k < point.values.size() && in.ok(); ++k) {
       uint64_t& last = point.values[k].is_clock() ? clock : last_values[e.point][k];
+      if (!point.values[k].is_column() && !point.values[k].is_recorded()) {
+        e.scalars.push_back(0);
+        continue;
+      }
       if (!point.values[k].is_column()) {
         e.scalars.push_back(last += static_cast<uint64_t>(in.signed_varint()));
         continue;
       }
       LaneValues& values = e.columns.emplace_back();
-      if (e.active == 0) continue;
+      if (e.active == 0 || !point.values[k].is_recorded()) continue;
       const uint8_t shape = take_u8(in);
       if (shape > static_cast<uint8_t>(LaneShape::differences)) in.fail();
       if (in.ok()) take_lanes(in, LaneShape{shape}, e.active, values, last);
     }
     if (!in.ok()) break;
-    ++records;
-    XT_TRY_STATUS(visitor.event(e));
+    XT_TRY(const bool whole, implied.visit(e, visitor, records));
+    if (!whole) in.fail();
   }
   if (in.ok()) XT_TRY_STATUS(visitor.end(w));
   return records;

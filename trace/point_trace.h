@@ -36,7 +36,7 @@ struct PointShape {
   uint32_t scalars = 0, columns = 0;
 };
 PointShape shape_of(const wire::Point& point);
-// bad_input: a place outside its record, a block that does not exist.
+// bad_input: a place outside its record, a block that does not exist, a value that is left out and that nobody tells.
 Status check_points(const wire::AddressMap& map);
 
 // Decodes the slots of a launch. `starts`: of each warp (warp_starts(); of wrapping slots the headers as read back).
@@ -62,7 +62,8 @@ class PointEncoder {
   uint64_t records_ = 0, clock_ = 0;
   std::vector<std::vector<uint64_t>> last_;   // by point and value
 };
+class ImpliedPoints;   // implied_points.h: of this map
 // Visits the warp that stands at `in`; gives its number of events. What is damaged fails `in`.
-Result<uint64_t> decode_point_warp(VarintReader& in, const wire::AddressMap& map, PointVisitor& visitor);
+Result<uint64_t> decode_point_warp(VarintReader& in, const wire::AddressMap& map, ImpliedPoints& implied, PointVisitor& visitor);
 
 }  // namespace xtrace::trace

@@ -405,7 +405,8 @@ Result<bool> TraceFileReader::next(PointVisitor& visitor) {
   XT_TRY(const bool another, more());
   if (!another) return false;
   VarintReader in(std::string_view(warps_).substr(at_));
-  XT_TRY(const uint64_t records, decode_point_warp(in, meta_.map, visitor));
+  if (!implied_) implied_.emplace(meta_.map);
+  XT_TRY(const uint64_t records, decode_point_warp(in, meta_.map, *implied_, visitor));
   return close_warp(in, records);
 }
 

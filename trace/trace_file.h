@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "trace/decode.h"
+#include "trace/implied_points.h"
 #include "trace/mem_columns.h"
 #include "trace/mem_trace.h"
 #include "trace/point_trace.h"
@@ -22,7 +24,7 @@
 
 namespace xtrace::trace {
 
-constexpr uint32_t trace_file_version = 7;
+constexpr uint32_t trace_file_version = 8;
 
 // Which launch, and what was run.
 struct TraceIdentity {
@@ -136,6 +138,7 @@ class TraceFileReader {
   uint64_t file_bytes_ = 0;
   TraceMeta meta_;
   std::vector<AccessRange> ranges_;  // mem
+  std::optional<ImpliedPoints> implied_;   // point; once a warp was read
   std::string warps_;  // the current frame
   size_t at_ = 0;      // in it
   uint64_t warps_read_ = 0, records_read_ = 0;

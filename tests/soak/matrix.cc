@@ -192,7 +192,7 @@ class Matrix {
       const auto points = s.points(probe);
       if (!points) return {};   // refused
       had.resize(points->size());
-      for (size_t k = 0; k < points->size(); ++k) had[k] += (*points)[k].record_bytes != 0;
+      for (size_t k = 0; k < points->size(); ++k) had[k] += (*points)[k].is_present();
     }
     for (const auto& [pc, n] : looked)
       if (n != 1) return internal("{:#x} is looked at in {} parts", pc, n);

@@ -255,11 +255,9 @@ class Run {
     instrument::RecordForm form = form_;
     uint32_t largest = points_probe_ ? wire::chunk_bytes : s_.largest_record(p_.probe);
     for (const uint32_t bytes : lengths_) largest = std::max(largest, bytes);
-    for (const wire::Point& p : points_) {
-      largest = std::max(largest, p.record_bytes);
-      for (const wire::Value& v : p.values) form.lines |= v.is_column();
-    }
-    const bool wraps = (p_.wraps || (varies && !p_.without_polls)) && !form.lines && p_.probe != ProbeKind::mem;
+    for (const wire::Point& p : points_) largest = std::max(largest, p.record_bytes);
+    if (points_probe_) form = instrument::form_of(points_);
+    const bool wraps = (p_.wraps || (varies && !p_.without_polls)) && !form.lines && !form.sectors && p_.probe != ProbeKind::mem;
     instrument::Plan p = plan(p_.probe);
     p.clock_gap = p_.clock_gap;
     if (p_.probe == ProbeKind::pair) p.pair_sites = {OrigPc{p_.pair_pc}};
@@ -329,7 +327,7 @@ class Run {
       for (uint32_t k = 0; k < found.tallies[w].size(); ++k) {
         const Tally& t = found.tallies[w][k];
         const uint32_t block = points_probe_ ? points_[k].block : p_.probe == ProbeKind::pair ? pair_block() : k;
-        const bool recorded = points_probe_ ? points_[k].record_bytes != 0 : p_.probe == ProbeKind::pair || has_records(map, k);
+        const bool recorded = points_probe_ ? points_[k].is_present() : p_.probe == ProbeKind::pair || has_records(map, k);
         const uint32_t pc = points_probe_ ? points_[k].pc : p_.probe == ProbeKind::pair ? p_.pair_pc : map.blocks[k].first_pc;
         const auto expected = recorded ? r_.at(w, block, pc, points_probe_ && points_[k].after) : Expected{};
         if (!expected) continue;

@@ -156,10 +156,15 @@ struct Value {
   Kind kind = Kind::clock;
   uint8_t index = 0;           // of the register or predicate
   bool negated = false;        // lanes: in which it does not hold
-  uint32_t place = 0;          // byte in the record
+  uint32_t place = 0;          // byte in the record, or `same`
+  // Not in the record: the value of the last point in front of this one, in the same execution of the block, that has this value.
+  static constexpr uint32_t same = 0xffffffff;
   bool operator==(const Value&) const = default;
   bool is_column() const { return kind >= Kind::vector; }
   bool is_clock() const { return kind <= Kind::clock_ready; }
+  bool is_recorded() const { return place != same; }
+  bool is_register() const { return kind == Kind::lanes || kind == Kind::uniform || kind == Kind::vector; }
+  bool same_register(const Value& o) const { return is_register() && kind == o.kind && index == o.index && negated == o.negated; }
 };
 
 // Immediately in front of an instruction, or behind it where lanes fall through. Points of one site belong together.
@@ -172,9 +177,14 @@ struct Point {
   bool after = false;
   Role role = Role::single;
   uint32_t site = 0;           // numbers from 0
-  uint32_t record_bytes = 0;   // 0: not recorded in this replay
+  uint32_t record_bytes = 0;   // 0: not recorded in this replay, or implied
+  bool implied = false;        // no record, as points in front of it in its block tell all of its values: executed whenever these are, and
+                               // its event stands behind that of the point in front of it
   uint32_t overhead_cycles = 0;   // of probe code between the clock of a point in front of an instruction and that, at least
   std::vector<Value> values;   // clocks and times in the order in which they are read, columns last
+  bool is_present() const { return record_bytes != 0 || implied; }
+  // Behind the last instruction of its block others may come out than went in: it is not of the block's executions.
+  bool is_behind(const Block& b) const { return after && pc == b.first_pc + (b.instructions - 1) * 16; }
 };
 
 // What is traced beside cta:1/N: numbers in one of the ranges; an empty list takes all.

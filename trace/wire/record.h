@@ -41,7 +41,10 @@
 //
 //   point   { word0, mask, values ... } { 32 words } ...   one execution of a point (wire::Point): in front what is one word for the
 //                                                         warp, then columns as in `mem`. Values of columns in lanes that were
-//                                                         not active are unspecified
+//                                                         not active are unspecified. What a point in front of it in the same
+//                                                         execution of the block has recorded, and nothing has changed since, is
+//                                                         left out (Value::same), and so is a record of nothing else
+//                                                         (Point::implied)
 //
 //   word0 = kind << 28 | index      index: number of the block, of the site, of the point
 //
@@ -87,7 +90,7 @@
 
 namespace xtrace::wire {
 
-constexpr uint32_t version = 8;
+constexpr uint32_t version = 9;
 constexpr uint32_t chunk_bytes = 16;
 constexpr uint32_t sector_bytes = 32;   // what memory is read and written by [vendor's manuals]
 constexpr uint32_t column_bytes = 4 * 32;   // a word of each lane

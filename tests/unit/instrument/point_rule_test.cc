@@ -47,7 +47,7 @@ MadeView made(const std::vector<sass::RawInst>& record, const wire::Value& what 
   return m;
 }
 std::string found(MadeView m) {
-  return m.found("value-recorded", [&](Violations& out) { check_points(m.v, m.claims, out); });
+  return m.found("value-recorded", [&](Violations& out) { check_points(m.v, m.claims, m.blocks, out); });
 }
 
 TEST(PointRule, Words) {
@@ -78,7 +78,7 @@ TEST(PointRule, Stores) {
   EXPECT_THAT(found(m), HasSubstr("point 0 is at 0x1000, the kernel has 0x30 bytes"));
   Violations out;
   m.claims.points[0].record_bytes = 0;   // not recorded: nothing is asked
-  check_points(m.v, m.claims, out);
+  check_points(m.v, m.claims, m.blocks, out);
   EXPECT_TRUE(out.empty());
 }
 
@@ -169,6 +169,130 @@ TEST(PointRule, EveryNthTime) {
     words[3] = test;
     EXPECT_THAT(record(words, guarded, bump), HasSubstr("not the counter of this point alone"));
   }
+}
+
+// Two points in front of the third and the fourth instruction of a block, `between` them; the second leaves out what the first has.
+class Told {
+ public:
+  std::vector<sass::RawInst> first{head, active, stored(Gpr{4}, enc::Size::b64), stored(Gpr{8}, enc::Size::b32, 128, Gpr{3}), enc::uiadd3_imm(cursor, cursor, 256)};
+  sass::RawInst between = enc::mov(Gpr{9}, Gpr{7});
+  std::vector<sass::RawInst> second{};   // nothing is left to record
+  std::vector<uint32_t> counts{4};
+  wire::Value what = value(Kind::vector, 128, 8);
+  wire::Point late{};
+
+  Told() {
+    late.pc = 2 * sass::inst_bytes;
+    late.implied = true;
+    late.values = {value(Kind::vector, wire::Value::same, 8)};
+  }
+  std::string found(bool early_is_recorded = true) const {
+    std::vector<Word> words = {own(enc::mov(Gpr{9}, Gpr{7}))};
+    for (const sass::RawInst& w : first) words.push_back(ins(w));
+    words.push_back(own(between));
+    for (const sass::RawInst& w : second) words.push_back(ins(w));
+    words.push_back(own(enc::mov(Gpr{9}, Gpr{7})));
+    words.push_back(own(enc::exit()));
+    MadeView m(words, counts, {{}, {}});
+    m.v.address_store.assign(words.size(), false);
+    wire::Point early;
+    early.pc = sass::inst_bytes;
+    early.record_bytes = early_is_recorded ? 256 : 0;
+    early.values = {what};
+    m.claims.points = {early, late};
+    m.claims.nth = 1;
+    return test::found(m);
+  }
+};
+
+TEST(PointRule, WhatIsLeftOutIsTold) {
+  EXPECT_EQ(Told().found(), "");
+  const auto changes = HasSubstr("changes what point 1 leaves out");
+  const auto with = [](auto change) {
+    Told t;
+    change(t);
+    return t.found();
+  };
+  // A definition in between, by all lanes or by some, of one register or of four; by what is inserted; behind the other point's instruction.
+  EXPECT_THAT(with([](Told& t) { t.between = enc::mov(Gpr{8}, Gpr{7}); }), changes);
+  EXPECT_THAT(with([](Told& t) { t.between = enc::with_guard(enc::mov(Gpr{8}, Gpr{7}), turn); }), changes);
+  const sass::RawInst load = enc::ldg(Gpr{8}, enc::UniformAddress{cursor, enc::RZ, 0}, enc::Size::b128);
+  EXPECT_THAT(with([&](Told& t) { t.between = load; }), changes);
+  EXPECT_THAT(with([&](Told& t) {
+                t.between = load;
+                t.what.index = 11;
+                t.first[3] = stored(Gpr{11}, enc::Size::b32, 128, Gpr{3});
+                t.late.values[0].index = 11;
+              }),
+              changes);
+  EXPECT_EQ(with([](Told& t) { t.between = enc::mov(Gpr{10}, Gpr{8}); }), "");
+  EXPECT_THAT(with([](Told& t) { t.second = {enc::mov_imm(Gpr{8}, 1)}; }), changes);
+  EXPECT_THAT(with([](Told& t) { t.late.after = true, t.late.pc = sass::inst_bytes, t.between = enc::mov(Gpr{8}, Gpr{7}); }), changes);
+  EXPECT_EQ(with([](Told& t) { t.late.after = true, t.late.pc = sass::inst_bytes; }), "");
+  // A word that nobody knows may define anything.
+  EXPECT_THAT(with([](Told& t) { t.between = with_bits(t.between, bits(11, 0), 0xfff); }), changes);
+}
+
+TEST(PointRule, WhatIsLeftOutIsToldInTheSameBlock) {
+  const auto nobody = HasSubstr("no point in front of it has what point 1 leaves out");
+  const auto with = [](auto change, bool recorded = true) {
+    Told t;
+    change(t);
+    return t.found(recorded);
+  };
+  EXPECT_THAT(with([](Told& t) { t.counts = {2, 2}, t.late.block = 1; }), nobody);
+  EXPECT_THAT(with([](Told& t) { t.counts = {2, 2}; }), HasSubstr("is said to be in block 0"));
+  EXPECT_THAT(with([](Told&) {}, false), nobody);   // not in this replay
+  // Behind a block's last instruction others may come out.
+  EXPECT_THAT(with([](Told& t) { t.counts = {3, 1}, t.late.after = true; }), HasSubstr("is said to be in block 0"));
+  EXPECT_THAT(with([](Told& t) { t.late.values[0].index = 9; }), nobody);
+  EXPECT_THAT(with([](Told& t) { t.late.values[0].kind = Kind::uniform; }), nobody);
+  EXPECT_THAT(with([](Told& t) { t.late.values[0].negated = true; }), nobody);
+  for (const Kind kind : {Kind::clock, Kind::clock_before, Kind::clock_ready, Kind::time, Kind::target})
+    EXPECT_THAT(with([&](Told& t) { t.late.values[0].kind = t.what.kind = kind; }), HasSubstr("what is another each time is left out"));
+}
+
+TEST(PointRule, PointsWithoutARecordStoreNothing) {
+  const auto with = [](auto change) {
+    Told t;
+    change(t);
+    return t.found();
+  };
+  EXPECT_THAT(with([](Told& t) { t.second = {t.first[3]}; }), HasSubstr("stands where point 1 stores nothing"));
+  EXPECT_THAT(with([](Told& t) { t.late.values.push_back(value(Kind::clock, 8)); }), HasSubstr("point 1 has no record, and something to record"));
+  EXPECT_THAT(with([](Told& t) { t.late.values.clear(); }), HasSubstr("point 1 has no record, and something to record"));
+  EXPECT_THAT(with([](Told& t) { t.late.record_bytes = 16; }), HasSubstr("point 1 has no record, and something to record"));
+  // A record of what is left: a clock.
+  const auto clock = [](Told& t, const sass::RawInst& reads) {
+    t.late.implied = false;
+    t.late.record_bytes = 16;
+    t.late.values.insert(t.late.values.begin(), value(Kind::clock, 8));
+    t.second = {enc::mov_imm(Gpr{4}, wire::word0(wire::RecordKind::point, 1)), active, reads, whole, moves};
+  };
+  EXPECT_EQ(with([&](Told& t) { clock(t, clock_read); }), "");
+  EXPECT_THAT(with([&](Told& t) { clock(t, enc::cs2r32(Gpr{6}, enc::sr_globaltimer_lo)); }), HasSubstr("makes byte 8"));
+  EXPECT_THAT(with([&](Told& t) { clock(t, clock_read), t.between = enc::mov(Gpr{8}, Gpr{7}); }), HasSubstr("changes what point 1 leaves out"));
+}
+
+// Uniform registers and predicates.
+TEST(PointRule, OtherRegistersThatAreLeftOut) {
+  const sass::RawInst copied = enc::mov_from_ur(Gpr{6}, Ureg{9}), voted = enc::vote_any(Gpr{6}, Pred{2});
+  const auto with = [](const sass::RawInst& makes, const wire::Value& what, const sass::RawInst& between) {
+    Told t;
+    t.first = {head, active, makes, whole, enc::uiadd3_imm(cursor, cursor, 256)};
+    t.what = t.late.values[0] = what;
+    t.late.values[0].place = wire::Value::same;
+    t.between = between;
+    return t.found();
+  };
+  const auto changes = HasSubstr("changes what point 1 leaves out");
+  const sass::RawInst other = enc::mov(Gpr{9}, Gpr{7});
+  EXPECT_EQ(with(copied, value(Kind::uniform, 8, 9), other), "");
+  EXPECT_THAT(with(copied, value(Kind::uniform, 8, 9), enc::umov_imm(Ureg{9}, 1)), changes);
+  EXPECT_EQ(with(copied, value(Kind::uniform, 8, 9), enc::umov_imm(Ureg{12}, 1)), "");
+  EXPECT_EQ(with(voted, value(Kind::lanes, 8, 2), other), "");
+  EXPECT_THAT(with(voted, value(Kind::lanes, 8, 2), enc::isetp_ur(Pred{2}, enc::Compare::ne, false, enc::RZ, sign)), changes);
+  EXPECT_EQ(with(voted, value(Kind::lanes, 8, 2), enc::isetp_ur(Pred{3}, enc::Compare::ne, false, enc::RZ, sign)), "");
 }
 
 }  // namespace

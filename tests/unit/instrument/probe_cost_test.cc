@@ -206,11 +206,11 @@ TEST(ProbeCost, RegistersOfLanesAreLines) {
     EXPECT_TRUE(spliced) << (spliced ? "" : spliced.error().to_string());
     const Case c{kernel, std::move(*spliced), {}};
     for (const wire::Point& p : c.spliced.map.points)
-      columns += static_cast<size_t>(std::count_if(p.values.begin(), p.values.end(), [](const wire::Value& v) { return v.is_column(); }));
+      columns += static_cast<size_t>(std::count_if(p.values.begin(), p.values.end(), [](const wire::Value& v) { return v.is_column() && v.is_recorded(); }));
     return cost(c, std::vector<uint64_t>(c.spliced.map.blocks.size(), 1), {1, 1});
   };
   size_t none = 0, columns = 0;
-  const ProbeCost clock = cost_of({{Kind::clock}}, none), both = cost_of({{Kind::clock}, {Kind::vector, 0}}, columns);
+  const ProbeCost clock = cost_of({{Kind::clock}}, none), both = cost_of({{Kind::clock}, {Kind::vector, 0}, {Kind::vector, 2}}, columns);
   ASSERT_EQ(none, 0u);
   ASSERT_GT(columns, 1u);
   EXPECT_EQ(both.stored_bytes - clock.stored_bytes, 128 * columns);

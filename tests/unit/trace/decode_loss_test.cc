@@ -195,7 +195,8 @@ TEST(DecodeLoss, EachIsCountedOnceWithItsBytes) {
 }
 
 TEST(DecodeLoss, EveryKindHasATest) {
-  std::set<Loss> tested{Loss::neighbour_overwrote, Loss::neighbour_overran, Loss::count_changed};  // below
+  std::set<Loss> tested{Loss::neighbour_overwrote, Loss::neighbour_overran, Loss::count_changed,   // below
+                        Loss::value_untold};                                                    // implied_points_test.cc
   for (const LossCase& c : loss_cases) tested.insert(c.loss);
   for (const LossInfo& info : all_losses()) EXPECT_TRUE(tested.count(info.loss)) << info.name;
 }

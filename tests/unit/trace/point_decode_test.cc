@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/bytes.h"
-#include "trace/point_trace.h"
+#include "trace/implied_points.h"
 #include "trace/varint.h"
 
 namespace xtrace::trace {
@@ -249,7 +249,8 @@ struct InFile {
   std::pair<bool, std::vector<PointEvent>> read(std::string_view bytes) const {
     VarintReader in(bytes);
     Collector c;
-    const auto records = decode_point_warp(in, map, c);
+    ImpliedPoints implied(map);
+    const auto records = decode_point_warp(in, map, implied, c);
     EXPECT_TRUE(records);
     EXPECT_EQ(c.warps.size(), in.ok() ? 1u : 0u) << "what is damaged is no warp";
     return {in.ok(), c.events};

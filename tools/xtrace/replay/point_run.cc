@@ -142,14 +142,11 @@ class Replayer {
  private:
   Result<std::unique_ptr<TraceBuffer>> slots(const std::vector<wire::Point>& points, const Counts& counts, bool varies) const {
     uint32_t largest = wire::chunk_bytes;
-    instrument::RecordForm form;
-    for (const wire::Point& p : points) {
-      largest = std::max(largest, p.record_bytes);
-      for (const wire::Value& v : p.values) form.lines |= v.is_column();
-    }
+    for (const wire::Point& p : points) largest = std::max(largest, p.record_bytes);
+    const instrument::RecordForm form = instrument::form_of(points);
     if (!varies) return TraceBuffer::create(c_.backend, with_heads(c_, drawn_, counts.mem_bytes), largest, false, form);
-    // Records of lines have no cursor that says how many there were: a warp without room for the zero behind them is found.
-    return TraceBuffer::create(c_.backend, room_for_more(counts.mem_bytes, largest), largest, !form.lines, form);
+    // Slots of records with columns have no cursor that says how many there were: a warp without room for the zero behind them is found.
+    return TraceBuffer::create(c_.backend, room_for_more(counts.mem_bytes, largest), largest, !form.lines && !form.sectors, form);
   }
 
   LaunchContext& c_;
@@ -234,7 +231,8 @@ Result<std::unique_ptr<ProbeRun>> run_points(LaunchContext& c, ProbeKind probe, 
   auto run = std::make_unique<PointRun>();
   run->probe = probe;
   run->map.blocks = c.splicer.blocks();
-  XT_TRY(run->map.points, c.splicer.points(probe));
+  // Of sparse sites each part leaves out what its own points tell, and all parts together nothing; nor is anything of every nth execution.
+  XT_TRY(run->map.points, sample.sites_one_in > 1 || sample.nth > 1 ? c.splicer.points_apart(probe) : c.splicer.points(probe));
   run->map.sites_one_in = sample.sites_one_in;
   run->names = c.splicer.region_names(probe);
   run->analysis.emplace(run->map, barriers_of(c, run->map));
