@@ -59,19 +59,51 @@ void leave_out_told(std::vector<PointPlan>& points, const PointContext& c) {
   }
 }
 
-// Records are whole chunks, or whole grains where some have columns.
-void lay_out(std::vector<PointPlan>& points) {
-  const uint32_t grain = has_columns(points) ? point_grain : wire::chunk_bytes;
-  for (PointPlan& p : points) {
-    if (p.point.implied) continue;
-    uint32_t at = header_words * sizeof(uint32_t);
-    for (wire::Value& v : p.point.values) {
-      if (!v.is_recorded()) continue;
-      if (v.is_column()) at = static_cast<uint32_t>(align_up(at, grain));
-      v.place = at;
-      at += v.is_column() ? wire::column_bytes : sizeof(uint32_t);
+// What `words` words take that are stored together: by one, by two, or by four at once.
+uint32_t room_of(size_t words) { return words <= 2 ? static_cast<uint32_t>(words) : static_cast<uint32_t>(align_up(words, words_at_once)); }
+
+// Lays out the record of points[first], in which those of `joined` have their values: words first, then columns. Records are whole chunks, or whole
+// grains where some have columns.
+void lay_out_record(std::vector<PointPlan>& points, size_t first, const std::vector<size_t>& joined, uint32_t grain) {
+  std::vector<size_t> all{first};
+  all.insert(all.end(), joined.begin(), joined.end());
+  uint32_t at = 0;   // in words
+  for (size_t k : all) {
+    std::vector<wire::Value*> words;
+    for (wire::Value& v : points[k].point.values)
+      if (!v.is_column() && v.is_recorded()) words.push_back(&v);
+    const uint32_t head = k == first ? header_words : 0, room = room_of(head + words.size());
+    if (room == 0) continue;
+    at = static_cast<uint32_t>(align_up(at, std::min(room, words_at_once)));
+    for (size_t w = 0; w < words.size(); ++w) words[w]->place = static_cast<uint32_t>((at + head + w) * sizeof(uint32_t));
+    at += room;
+  }
+  auto bytes = static_cast<uint32_t>(at * sizeof(uint32_t));
+  for (size_t k : all) {
+    for (wire::Value& v : points[k].point.values) {
+      if (!v.is_column() || !v.is_recorded()) continue;
+      v.place = static_cast<uint32_t>(align_up(bytes, grain));
+      bytes = v.place + wire::column_bytes;
     }
-    p.point.record_bytes = static_cast<uint32_t>(align_up(at, grain));
+  }
+  points[first].point.record_bytes = static_cast<uint32_t>(align_up(bytes, grain));
+}
+
+// All points of a block that are there join in one record, in each of its executions, unless they stand `apart`.
+void lay_out(std::vector<PointPlan>& points, const PointContext& c, bool apart) {
+  const uint32_t grain = has_columns(points) ? point_grain : wire::chunk_bytes;
+  for (size_t first = 0; first < points.size(); ++first) {
+    const PointPlan& p = points[first];
+    if (p.point.joined || p.point.implied) continue;
+    std::vector<size_t> joined;
+    const InstIndex last = c.blocks.blocks[p.point.block].last();
+    const auto belongs = [&](const PointPlan& q) { return q.point.block == p.point.block && !(q.point.after && q.at == last); };
+    for (size_t k = first + 1; k < points.size() && !apart && p.present && belongs(p) && belongs(points[k]); ++k) {
+      if (!points[k].present || points[k].point.implied) continue;
+      points[k].point.joined = true;
+      joined.push_back(k);
+    }
+    lay_out_record(points, first, joined, grain);
   }
 }
 
@@ -112,32 +144,34 @@ Result<std::vector<enc::Ureg>> take_counters(ProbeContext& c, const std::vector<
 class Writer {
  public:
   Writer(ProbeContext& c, const Arrivals& arrivals, const PointPlan& plan, uint32_t number, bool any_columns,
-         std::optional<enc::Ureg> counter, std::optional<Holder>& previous)
+         uint32_t ends, std::optional<enc::Ureg> counter, std::optional<Holder>& previous)
       : c_(c), arrivals_(arrivals), point_(plan.point), at_(plan.at), spot_(at_ + plan.point.after), number_(number), any_columns_(any_columns),
-        counter_(counter), previous_(previous), seq_(plan.point.after ? c.out.after[at_] : c.out.before[at_]) {}
+        ends_(ends), counter_(counter), previous_(previous), seq_(plan.point.after ? c.out.after[at_] : c.out.before[at_]) {}
 
   // Gives the cycles of probe code behind the clock.
   Result<uint32_t> run() {
     const size_t begin = seq_.size();
     clock_at_ = begin;
-    if (!counter_) bump_cursor(c_, seq_, point_.record_bytes);
+    if (!counter_ && !point_.joined) bump_cursor(c_, seq_, point_.record_bytes);
     if (!point_.after) XT_TRY_STATUS(its_turn());
     if (!point_.after) XT_TRY_STATUS(columns());
     XT_TRY_STATUS(words());
     if (point_.after) XT_TRY_STATUS(columns());
+    if (ends_ == 0) return probe_cycles();
     // The next record may begin with a column, which needs nothing but the cursor.
     const unsigned until_next_store = any_columns_ ? 0 : least_head_cycles;
     if (counter_ && !c_.layout.wraps) {
       const enc::Ureg address = c_.scratch.uniform().address;
-      put(seq_, enc::uimad_imm(address, c_.scratch.uniform().temp, point_.record_bytes, address),
+      put(seq_, enc::uimad_imm(address, c_.scratch.uniform().temp, ends_, address),
           {.stall = uniform_to_vector - std::min(until_next_store, uniform_to_vector - 1)});
     } else {
-      bump_address(c_, seq_, point_.record_bytes, until_next_store);
+      bump_address(c_, seq_, ends_, until_next_store);
     }
-    return least_cycles(Sequence(seq_.begin() + static_cast<ptrdiff_t>(clock_at_), seq_.end()));
+    return probe_cycles();
   }
 
  private:
+  uint32_t probe_cycles() const { return least_cycles(Sequence(seq_.begin() + static_cast<ptrdiff_t>(clock_at_), seq_.end())); }
   // Of every nth execution: a predicate for the stores, in front of the first of them. Behind an instruction its clocks come first.
   Status its_turn() {
     if (!counter_ || turn_) return {};
@@ -186,24 +220,34 @@ class Writer {
   }
 
   Status words() {
-    std::vector<Word> words{{Word::What::head}, {Word::What::mask}};
+    std::vector<Word> words;
+    if (!point_.joined) words = {{Word::What::head}, {Word::What::mask}};
     bool held = false;
     for (const wire::Value& v : point_.values) {
-      if (!v.is_column() && v.is_recorded()) words.push_back({Word::What::value, v});
+      if (!v.is_column() && v.is_recorded()) {
+        if (point_.joined && words.empty()) words_at_ = v.place;
+        words.push_back({Word::What::value, v});
+      }
       held |= v.kind == Kind::clock_before;
     }
+    if (words.empty()) return {};
+    // Not more at once than there is room for in the record.
     if (held) {
       // A register holds the clock across the instruction; the others are needed at the point alone.
-      if (const auto h = c_.scratch.try_holder(at_, spot_, {Shape::quad, Shape::two_pairs, Shape::pair}, previous_))
+      const auto hold = [&](std::initializer_list<Shape> shapes) { return c_.scratch.try_holder(at_, spot_, shapes, previous_); };
+      if (const auto h = words.size() == 1   ? hold({Shape::single})
+                         : words.size() == 2 ? hold({Shape::pair})
+                                             : hold({Shape::quad, Shape::two_pairs, Shape::pair}))
         return groups(std::move(words), *h);
       XT_TRY(const bool done, single_words(words));
       if (done) return {};
-      XT_TRY(const Holder h, c_.scratch.holder(at_, spot_, {Shape::pair}, previous_));
+      XT_TRY(const Holder h, c_.scratch.holder(at_, spot_, {words.size() == 1 ? Shape::single : Shape::pair}, previous_));
       return groups(std::move(words), h);
     }
     const auto take = [&](std::initializer_list<Shape> shapes) { return c_.scratch.holder(spot_, spot_, shapes, previous_); };
-    XT_TRY(const Holder h, words.size() <= 2 ? take({Shape::pair, Shape::single})
-                                             : take({Shape::quad, Shape::two_pairs, Shape::pair, Shape::single}));
+    XT_TRY(const Holder h, words.size() == 1   ? take({Shape::single})
+                           : words.size() == 2 ? take({Shape::pair, Shape::single})
+                                               : take({Shape::quad, Shape::two_pairs, Shape::pair, Shape::single}));
     return groups(std::move(words), h);
   }
 
@@ -224,7 +268,7 @@ class Writer {
       const Holder& h = words[k].is(Kind::clock_before) ? *first : *second;
       XT_TRY_STATUS(make(words[k], h.r(0)));
       put_pause(seq_, vector_to_memory - 1);
-      XT_TRY_STATUS(store(h, 1, static_cast<uint32_t>(k * sizeof(uint32_t))));
+      XT_TRY_STATUS(store(h, 1, words_at_ + static_cast<uint32_t>(k * sizeof(uint32_t))));
     }
     return true;
   }
@@ -258,7 +302,7 @@ class Writer {
     if (!any) return {};
     for (unsigned k : order) XT_TRY_STATUS(make(words[k], h.r(k)));
     put_pause(seq_, vector_to_memory - 1);
-    return store(h, static_cast<unsigned>(words.size()), first * sizeof(uint32_t));
+    return store(h, static_cast<unsigned>(words.size()), words_at_ + first * sizeof(uint32_t));
   }
 
   Status make(const Word& w, enc::Gpr r) {
@@ -328,6 +372,8 @@ class Writer {
   const InstIndex at_, spot_;   // the instruction; the one in front of which the record stands
   const uint32_t number_;
   const bool any_columns_;
+  const uint32_t ends_;         // bytes of the record that ends here; 0: others join in it behind this point
+  uint32_t words_at_ = 0;       // byte in the record where the words are
   const std::optional<enc::Ureg> counter_;
   std::optional<enc::Pred> turn_;
   std::optional<Holder>& previous_;
@@ -390,7 +436,7 @@ Result<std::vector<PointPlan>> find_points(ProbeKind probe, const PointContext& 
                      [](const wire::Value& a, const wire::Value& b) { return a.is_column() < b.is_column(); });
   }
   if (!apart && c.scope.sites.nth == 1) leave_out_told(points, c);
-  lay_out(points);
+  lay_out(points, c, apart || c.scope.sites.nth != 1);
   return points;
 }
 
@@ -400,7 +446,7 @@ Status count_points(ProbeContext& c, const std::vector<PointPlan>& points) {
   XT_TRY(const std::vector<enc::Ureg> counters, take_counters(c, points));
   for (size_t k = 0; k < points.size(); ++k) {
     const PointPlan& p = points[k];
-    if (!p.present || p.point.implied) continue;
+    if (!p.present || p.point.record_bytes == 0) continue;
     Sequence& seq = p.point.after ? c.out.after[p.at] : c.out.before[p.at];
     if (!counters.empty()) put_turn(seq, ur, counters[k], c.scope.sites.nth);
     put(seq,
@@ -419,6 +465,11 @@ Status insert_points(ProbeContext& c) {
   const Arrivals arrivals(c.code);
   XT_TRY(const std::vector<enc::Ureg> counters, take_counters(c, points));
   std::optional<Holder> previous;
+  uint32_t bytes = 0;   // of the record
+  const auto joins_behind = [&](uint32_t k) {
+    for (++k; k < points.size() && (!points[k].present || points[k].point.implied);) ++k;
+    return k < points.size() && points[k].point.joined;
+  };
   for (uint32_t k = 0; k < points.size(); ++k) {
     c.map.points.push_back(points[k].point);
     if (!points[k].present) {
@@ -426,7 +477,8 @@ Status insert_points(ProbeContext& c) {
       continue;
     }
     if (points[k].point.implied) continue;
-    XT_TRY(const uint32_t overhead, Writer(c, arrivals, points[k], k, any_columns,
+    if (!points[k].point.joined) bytes = points[k].point.record_bytes;
+    XT_TRY(const uint32_t overhead, Writer(c, arrivals, points[k], k, any_columns, joins_behind(k) ? 0 : bytes,
                                            counters.empty() ? std::nullopt : std::optional(counters[k]), previous).run());
     if (!points[k].point.after) c.map.points.back().overhead_cycles = overhead;
   }

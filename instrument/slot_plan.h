@@ -30,7 +30,7 @@ struct RecordForm {
 };
 
 // Point probes: where some records have columns, all records begin at multiples of this, and so do columns, and slots.
-constexpr uint32_t point_grain = wire::mem_line;
+constexpr uint32_t point_grain = wire::sector_bytes;
 static_assert(point_grain == wire::mem_line || point_grain == wire::sector_bytes);
 RecordForm form_of(const std::vector<wire::Point>& points);
 

@@ -1,6 +1,8 @@
 // value-recorded: the records of point probes, word by word, against what the map says they hold.
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <vector>
 
 #include "instrument/sass/print.h"
 #include "instrument/verify_fields.h"
@@ -37,14 +39,20 @@ class Points {
       // Several records at one place follow each other, each up to where the cursor moves.
       begin_ = std::max(first, std::min(from, end_));
       if (n > 0 && !same_place(claims_.points[n - 1], *point_)) begin_ = first;
-      const auto bump = find_bump();
-      if (!bump) {
-        fail(begin_, fmt::format("the cursor does not move by {} bytes", point_->record_bytes));
+      if (!point_->joined) begin_record(n);
+      else if (!joins(n)) continue;
+      const bool shares = n < record_.last && same_place(claims_.points[next_joined(n)], *point_);   // the words here, with the one behind it
+      const Move move = shares ? Move{} : find_bump();
+      if (n == record_.last ? !move.right : move.word.has_value()) {
+        fail(move.word.value_or(begin_), n == record_.last ? fmt::format("the cursor does not move by {} bytes", record_.bytes)
+                                                           : fmt::format("the cursor moves, and point {} joins in the record", record_.last));
+        record_.bytes = 0;
         continue;
       }
-      end_ = *bump;
+      if (move.word) end_ = *move.word;
+      own_bytes();
       check(n);
-      from = *bump + 1;
+      if (move.word) from = *move.word + 1;
     }
   }
 
@@ -53,6 +61,7 @@ class Points {
     out_.push_back({"value-recorded", v_.pc(word), where(v_.old, i_) + ": " + std::move(what)});
   }
   uint64_t field(uint32_t k, BitRange range) const { return get_bits(v_.words[k], range); }
+  static bool has_words(const wire::Point& p) { return p.record_bytes != 0 || p.joined; }
   static bool same_place(const wire::Point& a, const wire::Point& b) { return a.pc == b.pc && a.after == b.after; }
   // The words of records at a point: from there up to the instruction in front of which it is, or the one that follows that behind which it is.
   std::pair<uint32_t, uint32_t> words_at(const wire::Point& p) const {
@@ -103,30 +112,69 @@ class Points {
       return fail(begin_, fmt::format("point {} has no record, and something to record", n));
     const auto& points = claims_.points;
     for (uint32_t m = n; m > 0 && same_place(points[m - 1], *point_); --m)
-      if (points[m - 1].record_bytes != 0) return;   // these words are looked at there
+      if (has_words(points[m - 1])) return;   // these words are looked at there
     for (uint32_t m = n + 1; m < points.size() && same_place(points[m], *point_); ++m)
-      if (points[m].record_bytes != 0) return;
+      if (has_words(points[m])) return;
     for (uint32_t k = begin_; k < end_; ++k)
       if (is_store(k)) return fail(k, fmt::format("{} stands where point {} stores nothing", text(k), n));
   }
 
+  // The record of point n, in which those behind it in its block join.
+  void begin_record(uint32_t n) {
+    record_ = {point_->block, n, point_->record_bytes, {}, {}, {}};
+    for (uint32_t k = begin_; k < end_ && record_.base.none(); ++k)
+      if (is_store(k)) record_.base = v_.effects[k].use.ur;
+    record_.written.resize(point_->record_bytes);
+    for (uint32_t m = n + 1; m < claims_.points.size() && (!claims_.points[m].is_present() || claims_.points[m].record_bytes == 0); ++m)
+      if (claims_.points[m].joined) record_.last = m;
+  }
+  uint32_t next_joined(uint32_t n) const {
+    for (++n; !claims_.points[n].joined;) ++n;
+    return n;
+  }
+  bool joins(uint32_t n) {
+    const bool is_one = record_.bytes != 0 && n <= record_.last && point_->record_bytes == 0 && claims_.nth <= 1;
+    const auto is_recorded = [](const wire::Value& v) { return v.is_recorded(); };
+    if (is_one && block_of(*point_) != Blocks::none && block_of(*point_) == record_.block && record_.block == point_->block &&
+        std::any_of(point_->values.begin(), point_->values.end(), is_recorded))
+      return true;
+    fail(begin_, fmt::format("point {} joins in a record, and there is none in front of it in its block, or it has nothing to record", n));
+    return false;
+  }
+  // Each byte of a record is written once. (What lanes leave that end has another base.)
+  void own_bytes() {
+    for (uint32_t k = begin_; k < end_; ++k) {
+      if (!is_of_record(k) || !record_.seen.insert(k).second) continue;
+      const auto at = static_cast<uint32_t>(field(k, place_field));
+      const uint32_t bytes = field(k, a_field) != no_register ? wire::column_bytes : 4 * words_of(field(k, size_field));
+      if (at + bytes > record_.bytes) return fail(k, fmt::format("{} stores behind the record of {} bytes", text(k), record_.bytes));
+      for (uint32_t b = at; b < at + bytes; ++b) {
+        if (record_.written[b]) return fail(k, fmt::format("byte {} of the record is written again", b));
+        record_.written[b] = true;
+      }
+    }
+  }
+
   bool is_store(uint32_t k) const { return v_.is_inserted(k) && sass::opcode13(v_.words[k]) == stg_uniform; }
+  bool is_of_record(uint32_t k) const { return is_store(k) && v_.effects[k].use.ur == record_.base; }
   static uint32_t words_of(uint64_t size) { return size == 6 ? 4 : size == 5 ? 2 : 1; }
 
   // The word that moves the cursor, behind the record's last store: of a plain slot an addition of its size to the base of its
   // stores, of a wrapping one whatever writes that register.
-  std::optional<uint32_t> find_bump() const {
+  struct Move {
+    std::optional<uint32_t> word;
+    bool right = false;
+  };
+  Move find_bump() const {
     sass::RegSet address;
     for (uint32_t k = begin_; k < end_; ++k) {
       if (is_store(k)) address = v_.effects[k].use.ur;
       if (!v_.is_inserted(k) || (v_.effects[k].def.ur & address).none()) continue;
       const uint16_t opcode = sass::opcode13(v_.words[k]) & 0xfff;
       const bool adds = opcode == uiadd3_imm || opcode == uimad_imm;
-      if (adds && field(k, imm_field) != point_->record_bytes) return std::nullopt;
-      if (adds && (opcode == uimad_imm) != (claims_.nth > 1)) return std::nullopt;
-      return k;
+      return {k, !adds || (field(k, imm_field) == record_.bytes && (opcode == uimad_imm) == (claims_.nth > 1))};
     }
-    return std::nullopt;
+    return {};
   }
 
   uint16_t opcode(uint32_t k) const { return sass::opcode13(v_.words[k]) & 0xfff; }
@@ -164,10 +212,12 @@ class Points {
 
   void check(uint32_t n) {
     check_turn();
-    word(0, [&](uint32_t k) {
-      return sass::opcode13(v_.words[k]) == mov_imm && field(k, imm_field) == wire::word0(wire::RecordKind::point, n);
-    });
-    word(4, [&](uint32_t k) { return votes(k, always); });
+    if (!point_->joined) {
+      word(0, [&](uint32_t k) {
+        return sass::opcode13(v_.words[k]) == mov_imm && field(k, imm_field) == wire::word0(wire::RecordKind::point, n);
+      });
+      word(4, [&](uint32_t k) { return votes(k, always); });
+    }
     for (const wire::Value& value : point_->values) {
       if (!value.is_recorded()) continue;
       if (value.is_column()) column(value);
@@ -201,7 +251,7 @@ class Points {
   void word(uint32_t place, F is_right, bool held = false) {
     std::optional<uint32_t> store;
     for (uint32_t k = begin_; k < end_; ++k) {
-      if (!is_store(k)) continue;
+      if (!is_of_record(k)) continue;
       const auto at = static_cast<uint32_t>(field(k, place_field));
       const bool columns = field(k, a_field) != no_register;
       const uint32_t bytes = columns ? wire::mem_line : 4 * words_of(field(k, size_field));
@@ -228,7 +278,7 @@ class Points {
     bool found = false;
     for (uint32_t k = begin_; k < end_; ++k) {
       if (v_.effects[k].def.gpr.test(value.index)) return fail(k, fmt::format("{} changes what is recorded", text(k)));
-      if (!is_store(k) || field(k, a_field) == no_register || field(k, place_field) != value.place) continue;
+      if (!is_of_record(k) || field(k, a_field) == no_register || field(k, place_field) != value.place) continue;
       if (found) return fail(k, fmt::format("byte {} of the record is written again", value.place));
       if (field(k, b_field) != value.index || !right_guard(k) || words_of(field(k, size_field)) != 1)
         return fail(k, fmt::format("{} stands where R{} should", text(k), value.index));
@@ -246,7 +296,14 @@ class Points {
   Violations& out_;
   const wire::Point* point_ = nullptr;
   InstIndex i_ = 0;
-  uint32_t begin_ = 0, end_ = 0;   // words of the record
+  uint32_t begin_ = 0, end_ = 0;   // words of the point
+  struct Record {
+    uint32_t block = 0, last = 0;   // of the points that are in it
+    uint32_t bytes = 0;             // 0: there is none
+    std::vector<bool> written;
+    std::set<uint32_t> seen;        // stores
+    sass::RegSet base;              // of all of them
+  } record_;
   std::optional<uint64_t> turn_;   // predicate of its stores
   sass::RegSet counters_;
 };

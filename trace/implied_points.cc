@@ -1,7 +1,6 @@
 #include "trace/implied_points.h"
 
 #include <map>
-#include <optional>
 #include <tuple>
 
 namespace xtrace::trace {
@@ -18,15 +17,16 @@ void each_told(const wire::AddressMap& map, F f, G g) {
   using Register = std::tuple<wire::Value::Kind, uint8_t, bool>;
   std::map<Register, Teller> tellers;
   const uint32_t* none = nullptr;
-  std::optional<uint32_t> front;
+  uint32_t front = 0;
+  bool has_front = false;
   for (uint32_t n = 0; n < map.points.size(); ++n) {
     const wire::Point& p = map.points[n];
     if (n == 0 || p.block != map.points[n - 1].block || p.pc < map.points[n - 1].pc) {
       tellers.clear();
-      front.reset();
+      has_front = false;
     }
     const bool belongs = p.is_present() && !p.is_behind(map.blocks[p.block]);
-    if (belongs) g(n, front ? &*front : none);
+    if (belongs) g(n, has_front ? &front : none);
     PointShape shape;
     for (const wire::Value& v : p.values) {
       const uint32_t at = v.is_column() ? shape.columns++ : shape.scalars++;
@@ -35,6 +35,7 @@ void each_told(const wire::AddressMap& map, F f, G g) {
       else if (belongs && v.is_register()) tellers[{v.kind, v.index, v.negated}] = {n, at};
     }
     if (belongs) front = n;
+    has_front |= belongs;
   }
 }
 

@@ -6,7 +6,7 @@ namespace {
 void encode_points(std::string& out, const wire::AddressMap& map) {
   put_varint(out, map.points.size());
   for (const wire::Point& p : map.points) {
-    for (uint32_t v : {p.pc, p.block, (p.after ? 1u : 0u) | (p.implied ? 2u : 0u), static_cast<uint32_t>(p.role), p.site, p.record_bytes, p.overhead_cycles})
+    for (uint32_t v : {p.pc, p.block, (p.after ? 1u : 0u) | (p.implied ? 2u : 0u) | (p.joined ? 4u : 0u), static_cast<uint32_t>(p.role), p.site, p.record_bytes, p.overhead_cycles})
       put_varint(out, v);
     put_varint(out, p.values.size());
     for (const wire::Value& v : p.values) {
@@ -26,6 +26,7 @@ void decode_points(VarintReader& in, wire::AddressMap& map) {
     const uint64_t flags = in.varint();
     p.after = flags & 1;
     p.implied = flags & 2;
+    p.joined = flags & 4;
     const uint64_t role = in.varint();
     if (role > static_cast<uint64_t>(wire::Point::Role::end)) return in.fail();
     p.role = static_cast<wire::Point::Role>(role);

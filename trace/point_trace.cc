@@ -26,7 +26,13 @@ uint64_t extended(uint32_t low, uint64_t near) {
 
 class RecordReader {
  public:
-  RecordReader(const wire::AddressMap& map, PointVisitor& visitor) : map_(map), visitor_(visitor), implied_(map) {}
+  RecordReader(const wire::AddressMap& map, PointVisitor& visitor) : map_(map), visitor_(visitor), implied_(map), joined_(map.points.size()) {
+    uint32_t holder = 0;
+    for (uint32_t n = 0; n < map.points.size(); ++n) {
+      if (map.points[n].record_bytes != 0) holder = n;
+      if (map.points[n].joined) joined_[holder].push_back(n);
+    }
+  }
 
   void start(uint64_t clock) {
     clock_ = clock;
@@ -61,8 +67,14 @@ class RecordReader {
         lose(Loss::guard_overrun, size);
         break;
       }
-      read(number, bytes.subspan(at, size));
-      XT_TRY(const bool whole, implied_.visit(event_, visitor_, events));
+      const ByteView record = bytes.subspan(at, size);
+      event_.active = word_at(record, sizeof(uint32_t));
+      read(number, record);
+      XT_TRY(bool whole, implied_.visit(event_, visitor_, events));
+      for (size_t k = 0; k < joined_[number].size() && whole; ++k) {
+        read(joined_[number][k], record);
+        XT_TRY(whole, implied_.visit(event_, visitor_, events));
+      }
       if (!whole) {
         lose(Loss::value_untold, size);
         break;
@@ -74,10 +86,10 @@ class RecordReader {
   }
 
  private:
+  // The values of a point, by the lanes of the event before it.
   void read(uint32_t number, ByteView record) {
     const wire::Point& point = map_.points[number];
     event_.point = number;
-    event_.active = word_at(record, sizeof(uint32_t));
     event_.scalars.clear();
     event_.columns.clear();
     for (const wire::Value& v : point.values) {
@@ -109,6 +121,7 @@ class RecordReader {
   const wire::AddressMap& map_;
   PointVisitor& visitor_;
   ImpliedPoints implied_;
+  std::vector<std::vector<uint32_t>> joined_;   // by point: those that its record holds as well
   PointEvent event_;
   uint64_t clock_ = 0, clocks_ = 0;
 };
@@ -169,15 +182,20 @@ PointShape shape_of(const wire::Point& point) {
 }
 
 Status check_points(const wire::AddressMap& map) {
+  const wire::Point* holder = nullptr;   // of the record that joined ones are in
   for (size_t k = 0; k < map.points.size(); ++k) {
     const wire::Point& p = map.points[k];
     if (p.block >= map.blocks.size()) return bad_input("address map: point {} is in block {} of {}", k, p.block, map.blocks.size());
-    if (p.record_bytes == 0) continue;
+    if (p.record_bytes != 0) holder = &p;
+    else if (!p.joined) continue;
+    const bool in_block = holder != nullptr && holder->block == p.block && !p.is_behind(map.blocks[p.block]) && !holder->is_behind(map.blocks[p.block]);
+    if (p.joined && (!in_block || p.implied || p.record_bytes != 0))
+      return bad_input("address map: point {} is joined to the record of another, and there is none in front of it in its block", k);
     uint64_t least = 2 * sizeof(uint32_t);
     for (const wire::Value& v : p.values)
       if (v.is_recorded()) least = std::max<uint64_t>(least, uint64_t{v.place} + (v.is_column() ? wire::mem_line : sizeof(uint32_t)));
-    if (least > p.record_bytes)
-      return bad_input("address map: point {} has a value up to byte {} of a record of {}", k, least, p.record_bytes);
+    if (least > holder->record_bytes)
+      return bad_input("address map: point {} has a value up to byte {} of a record of {}", k, least, holder->record_bytes);
   }
   return check_implied(map);
 }

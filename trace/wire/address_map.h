@@ -177,12 +177,14 @@ struct Point {
   bool after = false;
   Role role = Role::single;
   uint32_t site = 0;           // numbers from 0
-  uint32_t record_bytes = 0;   // 0: not recorded in this replay, or implied
+  uint32_t record_bytes = 0;   // 0: not recorded in this replay, or joined or implied
+  bool joined = false;         // no record of its own: its values lie in that of the last point in front of it in its block that has one, where
+                               // their places are counted from. Executed whenever that is, and by the same lanes
   bool implied = false;        // no record, as points in front of it in its block tell all of its values: executed whenever these are, and
                                // its event stands behind that of the point in front of it
   uint32_t overhead_cycles = 0;   // of probe code between the clock of a point in front of an instruction and that, at least
   std::vector<Value> values;   // clocks and times in the order in which they are read, columns last
-  bool is_present() const { return record_bytes != 0 || implied; }
+  bool is_present() const { return record_bytes != 0 || joined || implied; }
   // Behind the last instruction of its block others may come out than went in: it is not of the block's executions.
   bool is_behind(const Block& b) const { return after && pc == b.first_pc + (b.instructions - 1) * 16; }
 };

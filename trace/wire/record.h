@@ -39,9 +39,10 @@
 //                         A full block's record has no mask: behind word0 come scalars, in no order; words between them are
 //                         unspecified
 //
-//   point   { word0, mask, values ... } { 32 words } ...   one execution of a point (wire::Point): in front what is one word for the
-//                                                         warp, then columns as in `mem`. Values of columns in lanes that were
-//                                                         not active are unspecified. What a point in front of it in the same
+//   point   { word0, mask, values ... } { 32 words } ...   one execution of a point (wire::Point), and of all that join in its record
+//                                                         (Point::joined): in front what is one word for the warp, then columns
+//                                                         as in `mem`. Values of columns in lanes that were not active, and words
+//                                                         between those that have a place, are unspecified. What a point in front of it in the same
 //                                                         execution of the block has recorded, and nothing has changed since, is
 //                                                         left out (Value::same), and so is a record of nothing else
 //                                                         (Point::implied)

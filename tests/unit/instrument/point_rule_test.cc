@@ -295,5 +295,87 @@ TEST(PointRule, OtherRegistersThatAreLeftOut) {
   EXPECT_EQ(with(voted, value(Kind::lanes, 8, 2), enc::isetp_ur(Pred{3}, enc::Compare::ne, false, enc::RZ, sign)), "");
 }
 
+// One record of three points: in front of the second, the third and the fourth instruction, which is the last of the block.
+class Joined {
+ public:
+  const sass::RawInst column = stored(Gpr{8}, enc::Size::b32, 128, Gpr{3}), word = stored(Gpr{6}, enc::Size::b32, 8);
+  std::vector<sass::RawInst> first{head, active, stored(Gpr{4}, enc::Size::b64), column};
+  std::vector<sass::RawInst> second{clock_read, word};
+  std::vector<sass::RawInst> third{stored(Gpr{9}, enc::Size::b32, 256, Gpr{3}), enc::uiadd3_imm(cursor, cursor, 384)};
+  std::vector<uint32_t> counts{4};
+  std::vector<wire::Point> points = std::vector<wire::Point>(3);
+  uint32_t nth = 1;
+
+  Joined() {
+    for (uint32_t n = 0; n < 3; ++n) points[n].pc = (n + 1) * sass::inst_bytes, points[n].joined = n > 0;
+    points[0].record_bytes = 384;
+    points[0].values = {value(Kind::vector, 128, 8)};
+    points[1].values = {value(Kind::clock, 8)};
+    points[2].values = {value(Kind::vector, 256, 9)};
+  }
+  std::string found() const {
+    std::vector<Word> words = {own(enc::mov(Gpr{9}, Gpr{7}))};
+    for (const auto* record : {&first, &second, &third}) {
+      for (const sass::RawInst& w : *record) words.push_back(ins(w));
+      words.push_back(own(record == &third ? enc::exit() : enc::mov(Gpr{10}, Gpr{7})));
+    }
+    MadeView m(words, counts, std::vector<std::vector<uint32_t>>(counts.size()));
+    m.v.address_store.assign(words.size(), false);
+    m.claims.points = points;
+    m.claims.nth = nth;
+    return test::found(m);
+  }
+};
+
+TEST(PointRule, PointsOfABlockJoinInOneRecord) {
+  const auto with = [](auto change) {
+    Joined j;
+    change(j);
+    return j.found();
+  };
+  EXPECT_EQ(with([](Joined&) {}), "");
+  // Another has not been recorded, or is implied: its values are not there.
+  EXPECT_EQ(with([](Joined& j) { j.second.clear(), j.points[1].joined = false; }), "");
+  EXPECT_EQ(with([](Joined& j) { j.second.clear(), j.points[1].joined = false, j.points[1].implied = true, j.points[1].values = {value(Kind::vector, wire::Value::same, 8)}; }), "");
+  // Its values are where they should be, of the right making, each byte once.
+  EXPECT_THAT(with([](Joined& j) { j.second = {}; }), HasSubstr("byte 8 of the record is not written"));
+  EXPECT_THAT(with([](Joined& j) { j.second[0] = enc::cs2r32(Gpr{6}, enc::sr_globaltimer_lo); }), HasSubstr("makes byte 8"));
+  EXPECT_THAT(with([](Joined& j) { j.third[0] = j.column; }), HasSubstr("byte 128 of the record is written again"));
+  EXPECT_THAT(with([](Joined& j) { j.second.push_back(stored(Gpr{6}, enc::Size::b64, 0)); }), HasSubstr("byte 0 of the record is written again"));
+  EXPECT_THAT(with([](Joined& j) { j.second.push_back(stored(Gpr{6}, enc::Size::b32, 384)); }), HasSubstr("stores behind the record of 384 bytes"));
+  EXPECT_THAT(with([](Joined& j) { j.second[1] = stored(Gpr{6}, enc::Size::b32, 132), j.points[1].values[0].place = 132; }), HasSubstr("byte 132 of the record is written again"));
+  // The cursor moves behind the last of them, by the whole record, and nowhere else.
+  const sass::RawInst far = enc::uiadd3_imm(cursor, cursor, 384);
+  EXPECT_THAT(with([&](Joined& j) { j.third.pop_back(); }), HasSubstr("the cursor does not move by 384 bytes"));
+  EXPECT_THAT(with([&](Joined& j) { j.third[1] = enc::uiadd3_imm(cursor, cursor, 128); }), HasSubstr("the cursor does not move by 384 bytes"));
+  EXPECT_THAT(with([&](Joined& j) { j.first.push_back(far); }), HasSubstr("the cursor moves, and point 2 joins in the record"));
+  EXPECT_THAT(with([&](Joined& j) { j.second.push_back(far); }), HasSubstr("the cursor moves, and point 2 joins in the record"));
+  EXPECT_THAT(with([&](Joined& j) { std::swap(j.third[0], j.third[1]); }), HasSubstr("the cursor does not move"));
+  // In front of it in its block stands the point that has the record, and each execution is recorded.
+  const auto none = [](int n) { return HasSubstr(fmt::format("point {} joins in a record, and there is none in front of it in its block", n)); };
+  EXPECT_THAT(with([](Joined& j) { j.counts = {2, 2}; }), none(1));
+  EXPECT_THAT(with([](Joined& j) { j.counts = {2, 2}, j.points[1].block = j.points[2].block = 1; }), none(1));
+  EXPECT_THAT(with([](Joined& j) { j.points[0].joined = true, j.points[0].record_bytes = 0; }), none(0));
+  EXPECT_THAT(with([](Joined& j) { j.points[1].values.clear(); }), none(1));
+  EXPECT_THAT(with([](Joined& j) { j.points[1].record_bytes = 384; }), none(1));
+  EXPECT_THAT(with([](Joined& j) { j.nth = 3; }), none(1));
+  EXPECT_THAT(with([](Joined& j) { j.points[2].after = true, j.third = {}, j.second.push_back(enc::uiadd3_imm(cursor, cursor, 384)); }), none(2));   // behind its last instruction
+}
+
+// Two of a record at one place.
+TEST(PointRule, PointsAtOnePlaceJoin) {
+  Joined j;
+  j.points[2].pc = j.points[1].pc;
+  j.second.insert(j.second.end(), j.third.begin(), j.third.end());
+  j.third.clear();
+  EXPECT_EQ(j.found(), "");
+  std::swap(j.second[1], j.second[2]);
+  EXPECT_EQ(j.found(), "");
+  j.second = {clock_read, j.word, stored(Gpr{9}, enc::Size::b32, 256, Gpr{3})};
+  EXPECT_THAT(j.found(), HasSubstr("the cursor does not move by 384 bytes"));
+  j.second = {clock_read, j.word, enc::uiadd3_imm(cursor, cursor, 384), stored(Gpr{9}, enc::Size::b32, 256, Gpr{3})};
+  EXPECT_THAT(j.found(), HasSubstr("R9 is not stored"));
+}
+
 }  // namespace
 }  // namespace xtrace::instrument::test

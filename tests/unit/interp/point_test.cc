@@ -170,15 +170,20 @@ class PointTrace : public testing::TestWithParam<std::string> {
     warps = static_cast<uint32_t>(r.grid.count()) * splicer->warps_per_cta();
   }
 
-  // A register that lanes of a block may keep while others change it, by an instruction with a guard amid the block.
+  // A register that lanes of a block may keep while others change it, by an instruction with a guard amid the block. All have been given a
+  // value before: what else they hold is left from before the kernel, or from the prologue.
   static std::optional<uint8_t> changed_under_a_guard(const instrument::Splicer& s) {
     const auto all = s.instructions();
+    std::set<uint8_t> given;
     for (size_t n = 1; n + 1 < all.size(); ++n) {
-      if (all[n - 1].block != all[n].block || all[n + 1].block != all[n].block || all[n].kind == sass::MemKind::store) continue;
+      if (all[n].kind == sass::MemKind::store) continue;
       const std::string text = s.text(all[n].pc);   // @P0 IADD3 R5, ...
-      const size_t name = text.find(' '), first = text.find(' ', name + 1);
-      if (text[0] == '@' && first != std::string::npos && text[first + 1] == 'R' && isdigit(text[first + 2]) != 0)
-        return static_cast<uint8_t>(std::stoi(text.substr(first + 2)));
+      const bool guarded = text[0] == '@';
+      const size_t name = guarded ? text.find(' ') + 1 : 0, first = text.find(' ', name);
+      if (first == std::string::npos || text[first + 1] != 'R' || isdigit(text[first + 2]) == 0) continue;
+      const auto r = static_cast<uint8_t>(std::stoi(text.substr(first + 2)));
+      if (!guarded) given.insert(r);
+      else if (given.contains(r) && all[n - 1].block == all[n].block && all[n + 1].block == all[n].block) return r;
     }
     return std::nullopt;
   }

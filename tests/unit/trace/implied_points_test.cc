@@ -1,4 +1,4 @@
-// Values and points that records leave out: put back from slots and from a file, or missed.
+// Values and points that records leave out: put back from slots and from a file, or missed. Points whose values lie in the record of another.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -216,6 +216,64 @@ TEST(ImpliedPoints, MapsThatTellTooLittleAreRefused) {
   EXPECT_THAT(problem([](Points& p) { p[1].values.push_back(value(Kind::clock, 0, 8)); }), recorded(1));
   EXPECT_THAT(problem([](Points& p) { p[5].implied = true, p[5].record_bytes = 0, p[5].values.clear(); }), recorded(5));
   EXPECT_THAT(problem([](Points& p) { p[4].implied = true, p[4].record_bytes = 0, p[4].values.clear(); }), recorded(4));
+}
+
+// Block 0 once more, in one record: 0 records UR4 and R5, 1 a clock, 2 has R5 again, 3 records R6 and has UR4 again. Block 1 is not recorded.
+Slot joined_slot() {
+  Slot s;
+  s.map.points = {point(0, 0, 320, {value(Kind::uniform, 4, 8), value(Kind::vector, 5, 32)}), point(16, 0, 0, {value(Kind::clock, 0, 12)}),
+                  point(32, 0, 0, {value(Kind::vector, 5, same)}), point(48, 0, 0, {value(Kind::uniform, 4, same), value(Kind::vector, 6, 160)}),
+                  point(64, 1, 0, {value(Kind::uniform, 4, 8)})};
+  s.map.points[1].implied = s.map.points[3].implied = s.map.points[4].implied = false;
+  s.map.points[1].joined = s.map.points[3].joined = true;
+  return s;
+}
+void put_joined(Slot& s, uint32_t active, uint32_t ur4, uint32_t clock, uint32_t r5, uint32_t r6) {
+  for (uint32_t lane = 0; lane < 32; ++lane) s.put(160 + 4 * lane, r6 + lane);
+  s.record(0, active, {ur4, clock}, r5);
+}
+
+TEST(JoinedPoints, AreReadFromTheRecordOfAnother) {
+  Slot s = joined_slot();
+  s.starts[0].start_clock = 900;
+  put_joined(s, 0xf, 7, 1000, 100, 500);
+  put_joined(s, 0x6, 8, 1010, 200, 600);
+  Collector c;
+  const auto summary = s.decode(c);
+  ASSERT_TRUE(summary) << summary.error().to_string();
+  EXPECT_TRUE(summary->losses.none());
+  EXPECT_EQ(c.events, (std::vector<PointEvent>{event(0, 0xf, {7}, {100}), event(1, 0xf, {1000}), event(2, 0xf, {}, {100}), event(3, 0xf, {7}, {500}),
+                                               event(0, 0x6, {8}, {200}), event(1, 0x6, {1010}), event(2, 0x6, {}, {200}), event(3, 0x6, {8}, {600})}));
+  EXPECT_EQ(summary->records, 8u);
+  EXPECT_EQ(summary->clocks, 2u);
+  EXPECT_EQ(summary->bytes_written, 640u);
+  EXPECT_EQ(summary->bytes_kept, 640u);
+  s.put(0, wire::word0(wire::RecordKind::point, 1));   // it has no record
+  Collector damaged;
+  const auto lost = s.decode(damaged);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->losses.count(Loss::unknown_index), 1u);
+  EXPECT_EQ(damaged.events.size(), 8u);
+}
+
+TEST(JoinedPoints, MapsThatContradictThemselves) {
+  const auto problem = [](auto change) {
+    wire::AddressMap map = joined_slot().map;
+    change(map.points);
+    const Status s = check_points(map);
+    return s ? std::string() : s.error().message;
+  };
+  using Points = std::vector<wire::Point>;
+  EXPECT_EQ(problem([](Points&) {}), "");
+  const auto alone = [](int n) { return HasSubstr(fmt::format("point {} is joined to the record of another, and there is none in front of it in its block", n)); };
+  EXPECT_THAT(problem([](Points& p) { p.erase(p.begin()); }), alone(0));
+  EXPECT_THAT(problem([](Points& p) { p[0].record_bytes = 0; }), alone(1));
+  EXPECT_THAT(problem([](Points& p) { p[4].joined = true; }), alone(4));                           // of another block
+  EXPECT_THAT(problem([](Points& p) { p[3].after = true; }), alone(3));                            // behind the block's last instruction
+  EXPECT_THAT(problem([](Points& p) { p[0].after = true, p[0].pc = 48; }), alone(1));
+  EXPECT_THAT(problem([](Points& p) { p[1].record_bytes = 16; }), alone(1));
+  EXPECT_THAT(problem([](Points& p) { p[1].implied = true; }), alone(1));
+  EXPECT_THAT(problem([](Points& p) { p[3].values[1].place = 196; }), HasSubstr("point 3 has a value up to byte 324 of a record of 320"));
 }
 
 }  // namespace
