@@ -83,8 +83,8 @@ Result<std::vector<bool>> reach(const Code& code, InstIndex entry) {
         return with_hint(unsupported("call through a register, whose targets are not proved, at {}", at),
                          "no function's offset stands in the module's constants or variables; the clean kernel can be replayed (--probes=none)");
       return with_hint(unsupported("call that leaves the kernel's code at {}", at),
-                       "printf, malloc and other functions of the driver are not followed, nor are function pointers of code compiled with "
-                       "-rdc=true: build without them; the clean kernel can be replayed (--probes=none)");
+                       "printf, malloc and other functions of the driver are not followed: build without them; "
+                       "the clean kernel can be replayed (--probes=none)");
     }
     if (fx.flow == Flow::jump_absolute) return unsupported("absolute jump at {}", where(code, i));
     if (fx.flow == Flow::call_relative && fx.target && !in_section(code, *fx.target))
@@ -145,11 +145,18 @@ std::optional<InstIndex> writer_above(const Code& code, InstIndex i, uint64_t re
   return std::nullopt;
 }
 
-// CALL.ABS of an address in constant bank 4 that the loader puts there for the symbol __assertfail [nvcc 13: the only form]:
+// CALL.ABS of an address in constant bank 4 that the loader puts there for the symbol __assertfail [nvcc 13], in linked code (-rdc=true)
+// of one that it puts into the instruction:
 //   MOV Rx, offset;  LDC.64 Ra, c[0x4][Rx];  ...  CALL.ABS.NOINC Ra
-bool calls_assert(const Code& code, const cubin::Image& image, InstIndex call) {
-  constexpr uint16_t op_call_abs_register = 0x343;
+//   CALL.ABS.NOINC __assertfail
+bool calls_assert(const Code& code, const cubin::Image& image, const cubin::KernelInfo& info, InstIndex call) {
+  constexpr uint16_t op_call_abs_register = 0x343, op_call_abs = 0x943;
   constexpr std::string_view bank_name = ".nv.constant4", assert_name = "__assertfail";
+  if (sass::opcode13(code.insts[call].raw) == op_call_abs) {
+    const std::vector<cubin::Relocation> all = image.relocations();
+    const auto its = std::ranges::find_if(all, [&](const cubin::Relocation& r) { return r.target_section == info.text_section && code.index(static_cast<uint32_t>(r.offset)) == call; });
+    return its != all.end() && image.symbols()[its->symbol].name == assert_name;
+  }
   if (sass::opcode13(code.insts[call].raw) != op_call_abs_register) return false;
   const auto load = writer_above(code, call, get_bits(code.insts[call].raw, ra_field));
   if (!load) return false;
@@ -169,10 +176,10 @@ bool calls_assert(const Code& code, const cubin::Image& image, InstIndex call) {
 }
 
 // A failed assertion reads its arguments, and nothing comes after it: nothing that it overwrites is missed.
-void mark_asserts(Code& code, const cubin::Image& image) {
+void mark_asserts(Code& code, const cubin::Image& image, const cubin::KernelInfo& info) {
   for (InstIndex i = 0; i < code.insts.size(); ++i) {
     CodeInst& c = code.insts[i];
-    if (c.fx.flow != Flow::call_other || !calls_assert(code, image, i)) continue;
+    if (c.fx.flow != Flow::call_other || !calls_assert(code, image, info, i)) continue;
     c.asserts = true;
     c.fx.falls_through = c.fx.guarded;
     c.fx.use.gpr.set().reset(rz);
@@ -371,7 +378,7 @@ Result<Code> read_code(const cubin::Image& image, const cubin::KernelInfo& info)
       code.jump_tables.push_back(std::move(table));
     }
   mark_relocated(code, image, info);
-  mark_asserts(code, image);
+  mark_asserts(code, image, info);
   code.pointers = find_function_pointers(code, image, info);
   for (const InstIndex i : code.pointers.calls) code.insts[i].fx.flow = Flow::call_relative;
   XT_TRY_STATUS(find_functions(code));

@@ -50,6 +50,7 @@ struct FunctionPointers {
   std::vector<InstIndex> calls;        // CALL.REL through a register
   std::vector<InstIndex> entries;      // ascending: where each of them may lead, functions whose offset stands in constants or variables
   InstIndex first = 0, last = 0;       // entries of all functions in the section lie between these
+  int64_t base = 0;                    // a pointer is the function's offset less this; not 0 in linked code (linked_code.h)
 };
 
 struct Function {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "instrument/linked_code.h"
 #include "instrument/sass/encode.h"
 #include "instrument/sequence.h"
 
@@ -28,10 +29,13 @@ std::set<uint64_t> words_of_constants(const cubin::Image& image, const cubin::Ke
 
 FunctionPointers find_function_pointers(const Code& code, const cubin::Image& image, const cubin::KernelInfo& info) {
   FunctionPointers found;
-  for (InstIndex i = 0; i < code.insts.size(); ++i)
-    if (sass::opcode13(code.insts[i].raw) == op_call_rel_register &&
-        sass::register_branch_base(*code.arch, code.insts[i].raw, code.pc(i)) == 0)
-      found.calls.push_back(i);
+  for (InstIndex i = 0; i < code.insts.size(); ++i) {
+    if (sass::opcode13(code.insts[i].raw) != op_call_rel_register) continue;
+    const auto base = sass::register_branch_base(*code.arch, code.insts[i].raw, code.pc(i));
+    if (!base || (!found.calls.empty() && *base != found.base)) return {};
+    found.base = *base;
+    found.calls.push_back(i);
+  }
   if (found.calls.empty()) return {};
   const std::set<uint64_t> words = words_of_constants(image, info);
   std::set<InstIndex> functions, entries;
@@ -39,10 +43,11 @@ FunctionPointers find_function_pointers(const Code& code, const cubin::Image& im
     if (f.offset % sass::inst_bytes != 0 || f.offset >= code.bytes()) continue;
     const InstIndex entry = code.index(static_cast<uint32_t>(f.offset));
     functions.insert(entry);
-    if (words.contains(f.offset)) entries.insert(entry);
+    if (found.base == 0 ? words.contains(f.offset) : is_pointed_to(f)) entries.insert(entry);
   }
   if (entries.empty()) return {};
   found.entries.assign(entries.begin(), entries.end());
+  if (found.base != 0) functions = entries;
   found.first = *functions.begin();
   found.last = *functions.rbegin();
   return found;

@@ -84,12 +84,12 @@ Status add_branches_of_pointers(const Code& code, Layout& layout) {
     const uint32_t moved = b.label[p.first] - code.pc(p.first);
     bool all_moved = true;
     for (InstIndex i = p.first; i <= p.last; ++i) all_moved = all_moved && b.label[i] - code.pc(i) == moved;
-    int64_t base = moved;
+    int64_t base = moved + p.base;
     if (!all_moved) {
       const uint32_t pc = layout.bytes();
       XT_TRY(const std::vector<sass::RawInst> branches, branches_of_pointers(code, pc, b.label));
       layout.words.insert(layout.words.end(), branches.begin(), branches.end());
-      base = int64_t{pc} - code.pc(p.first);
+      base = int64_t{pc} - code.pc(p.first) + p.base;
     }
     for (const InstIndex call : p.calls)
       XT_TRY_STATUS(sass::set_register_branch_base(*code.arch, layout.words[b.inst[call] / sass::inst_bytes], b.inst[call], base));

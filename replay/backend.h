@@ -18,6 +18,7 @@ struct LaunchImage {
   bundle::LaunchRecord record;
   Bytes code;                          // the recorded cubin
   std::vector<Bytes> before, after;    // parallel to record.regions; after may be empty
+  std::vector<std::string> notes;      // what is not as it was recorded, for the report; one sentence each
 };
 
 struct BackendInfo {

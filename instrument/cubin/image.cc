@@ -104,6 +104,17 @@ void Image::set_symbol(uint32_t symbol, uint64_t value, uint64_t size) {
   write_at(table, symbol * sizeof(Elf64_Sym) + offsetof(Elf64_Sym, st_size), size);
 }
 
+void Image::move_symbol(uint32_t symbol, uint8_t kind, uint16_t section, uint64_t value, uint64_t size) {
+  XT_CHECK(symbol < symbols_.size() && section < sections_.size(), "symbol or section index out of range");
+  Symbol& s = symbols_[symbol];
+  s.info = static_cast<uint8_t>((s.info & 0xf0) | (kind & 0xf));
+  s.section = section;
+  Bytes& table = sections_[symtab_].data;
+  write_at(table, symbol * sizeof(Elf64_Sym) + offsetof(Elf64_Sym, st_info), s.info);
+  write_at(table, symbol * sizeof(Elf64_Sym) + offsetof(Elf64_Sym, st_shndx), section);
+  set_symbol(symbol, value, size);
+}
+
 void Image::set_relocation(size_t index, uint64_t offset, int64_t addend) {
   XT_CHECK(index < relocation_places_.size(), "relocation index out of range");
   const RelocationPlace& place = relocation_places_[index];

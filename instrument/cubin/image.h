@@ -98,6 +98,8 @@ class Image {
   void set_section_data(uint32_t section, Bytes data);     // may change size
   void set_section_info(uint32_t section, uint32_t info);  // sh_info
   void set_symbol(uint32_t symbol, uint64_t value, uint64_t size);
+  // Makes it another one under its name: kind (low half of st_info; the binding stays), section and place.
+  void move_symbol(uint32_t symbol, uint8_t kind, uint16_t section, uint64_t value, uint64_t size);
   // For REL sections the addend stands in the patched section: `addend` must be 0 here.
   void set_relocation(size_t index_in_relocations, uint64_t offset, int64_t addend);
   // Takes these out of their sections, which become shorter; those that follow have lower indices then. [measured H200, driver 580.159.04,

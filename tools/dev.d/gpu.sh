@@ -59,7 +59,7 @@ command_pack() {
   {
     echo bin/xtrace
     # Without the CUDA toolkit there is neither the injected library nor the programs to record.
-    for file in lib/libxtrace_inject.so bin/kernels13 bin/kernels13-shared-cudart bin/hard_cases bin/many_waves bin/graph_launches bin/pointer_calls bin/kernels13-timed \
+    for file in lib/libxtrace_inject.so bin/kernels13 bin/kernels13-shared-cudart bin/hard_cases bin/many_waves bin/graph_launches bin/pointer_calls bin/linked_calls bin/kernels13-timed \
       lib/libxtrace_peer_sanitizer.so; do
       if [ -e "build/$file" ]; then echo "$file"; else say "pack: build/$file is not built, left out" >&2; fi
     done

@@ -12,6 +12,7 @@
 #include "tools/xtrace/output_path.h"
 #include "tools/xtrace/render_error.h"
 #include "tools/xtrace/replay/reduce_report.h"
+#include "tools/xtrace/replay/whole_launch.h"
 #include "tools/xtrace/replay/worker.h"
 #include "tools/xtrace/scratch.h"
 
@@ -173,7 +174,7 @@ int run_reduce(int argc, char** argv) {
   if (!scratch) return report("reduce", scratch.error());
   options->keep_code = scratch->path() / "code";
   options->traces = scratch->path() / "traces";
-  const auto launch = replay::load_launch(**reader, f.launch);
+  const auto launch = load_whole_launch(**reader, f.launch);
   if (!launch) return report("reduce", launch.error());
   const bundle::LaunchRecord& record = launch->record;
   const auto splicer = instrument::Splicer::create(launch->code, record.kernel, {record.grid, record.block, record.cluster, record.dynamic_shared_bytes});

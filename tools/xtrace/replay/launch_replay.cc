@@ -62,6 +62,7 @@ Result<diff::ReplayReport> LaunchReplay::run() {
   judge();
   if (options_.search) XT_TRY_STATUS(choose_richest(report_, options_, stem_of(launch_.record)));
   XT_TRY_STATUS(emit());
+  for (const std::string& note : launch_.notes) warn(note);
   for (const std::string& note : backend_.notes()) warn(note);
   runs_.clear();
   XT_TRY_STATUS(backend_.finish());

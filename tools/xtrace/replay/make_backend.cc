@@ -7,6 +7,7 @@
 #include "replay/session.h"
 #include "tools/xtrace/replay/message.h"
 #include "tools/xtrace/replay/timing_process.h"
+#include "tools/xtrace/replay/whole_launch.h"
 #ifdef XTRACE_HAVE_CUDA
 #include "replay/driver/driver_backend.h"
 #endif
@@ -67,7 +68,7 @@ std::optional<int> served_as_timing_process() {
         std::string why;
         return make_backend(options, why);
       },
-      [&](uint64_t ordinal) { return replay::load_launch(**reader, ordinal); });
+      [&](uint64_t ordinal) { return load_whole_launch(**reader, ordinal); });
   ::_exit(0);   // a kernel that hangs would keep exit() waiting
 }
 

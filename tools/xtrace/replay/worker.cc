@@ -16,6 +16,7 @@
 #include "tools/xtrace/replay/make_backend.h"
 #include "tools/xtrace/replay/message.h"
 #include "tools/xtrace/replay/timing_process.h"
+#include "tools/xtrace/replay/whole_launch.h"
 
 namespace xtrace::cli {
 namespace {
@@ -55,7 +56,7 @@ json message_of(uint64_t ordinal, const Error& error) {
   }
   TimingProcesses processes(options);
   for (size_t i = first; i < ordinals.size(); ++i) {
-    auto launch = replay::load_launch(reader, ordinals[i]);
+    auto launch = load_whole_launch(reader, ordinals[i]);
     ReplayOptions of_launch = options;
     of_launch.test_repeat = options.test_repeat && (i != first || test_repeat);
     auto report = launch ? replay_launch(**backend, *launch, of_launch, &processes)
