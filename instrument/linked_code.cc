@@ -40,6 +40,7 @@ class Gatherer {
     XT_TRY_STATUS(place());
     XT_TRY_STATUS(copy());
     XT_TRY_STATUS(fill_variables());
+    move_lines();
     image_.set_section_data(info_.text_section, std::move(text_));
     image_.drop_relocations(filled_);
     for (const Relocation& r : moved_) image_.add_relocation(r);
@@ -288,6 +289,19 @@ class Gatherer {
       filled_.push_back(k);
     }
     return {};
+  }
+
+  // A sequence of .debug_line begins at a function; those of functions that have a copy here are the copy's.
+  void move_lines() {
+    for (size_t k = 0; k < relocations_.size(); ++k) {
+      Relocation r = relocations_[k];
+      const auto base = base_.find(symbol(r).section);
+      if (section(r.target_section).name != ".debug_line" || !r.has_addend || base == base_.end() || base->first == info_.text_section) continue;
+      r.addend += static_cast<int64_t>(base->second + symbol(r).value);
+      r.symbol = info_.symbol;
+      filled_.push_back(k);
+      moved_.push_back(r);
+    }
   }
 
   Status name() {

@@ -71,6 +71,54 @@ TEST(LinkedCode, NothingIsAbsolute) {
   }
 }
 
+std::vector<uint32_t> words_of(const cubin::Image& image, std::string_view section, uint8_t attribute) {
+  std::vector<uint32_t> words;
+  const std::vector<cubin::InfoRecord> records = *image.info_records(*image.find_section(section));
+  for (const cubin::InfoRecord& r : records)
+    for (size_t at = 0; r.format == 4 && r.attribute == attribute && at < r.payload.size(); at += 4) words.push_back(*read_at<uint32_t>(r.payload, at, "word"));
+  return words;
+}
+
+// What .nv.info says of a function's instructions, of those of the copy.
+TEST(LinkedCode, RecordsOfFunctionsAreTheKernels) {
+  constexpr uint8_t offsets_of_groups = 0x28, masks_of_groups = 0x29;
+  const cubin::Image before = linked("sm_90"), after = *cubin::Image::parse(whole("linked_direct").cubin);
+  const std::vector<uint32_t> old = words_of(before, ".nv.info._Z7far_sumi", offsets_of_groups), now = words_of(after, ".nv.info.linked_direct", offsets_of_groups);
+  ASSERT_GT(old.size(), 0u);
+  ASSERT_EQ(now.size(), old.size());
+  EXPECT_TRUE(words_of(before, ".nv.info.linked_direct", offsets_of_groups).empty());
+  EXPECT_EQ(words_of(after, ".nv.info.linked_direct", masks_of_groups), words_of(before, ".nv.info._Z7far_sumi", masks_of_groups));
+  const Bytes& function = before.sections()[*before.find_section(".text._Z7far_sumi")].data;
+  const Bytes& kernel = after.sections()[*after.find_section(".text.linked_direct")].data;
+  for (size_t k = 0; k < old.size(); ++k) {
+    EXPECT_GT(now[k], old[k]);
+    EXPECT_EQ(*read_at<uint64_t>(kernel, now[k], "instruction"), *read_at<uint64_t>(function, old[k], "instruction")) << k;
+  }
+}
+
+// In the copy, and where it has gone in spliced code.
+TEST(LinkedCode, FunctionsKeepTheirSourceLines) {
+  const Case c = splice_case(whole("linked_direct"), plan_of(ProbeKind::block, 4));
+  const Code code = whole_code(c.kernel);
+  const cubin::Image image = *cubin::Image::parse(c.kernel.cubin), spliced = *cubin::Image::parse(c.spliced.cubin);
+  const auto lines = *cubin::source_lines(image, *cubin::kernel_info(image, c.kernel.name));
+  const auto moved = *cubin::source_lines(spliced, *cubin::kernel_info(spliced, c.kernel.name));
+  const uint32_t own = 0x400;   // bytes, of the kernel itself
+  size_t of_functions = 0;
+  for (uint32_t word = 0; word < word_count(c); ++word) {
+    const uint32_t pc = c.spliced.map.original_of_new[word];
+    if (pc == wire::AddressMap::inserted || !code.reachable[code.index(pc)]) continue;
+    const auto line = lines.find(pc), there = moved.find(word * 16);
+    if (pc < own) EXPECT_TRUE(line != lines.end() && line->second.file.ends_with("linked_calls.cu")) << pc;
+    if (line == lines.end()) continue;   // the division, which the compiler brings along
+    EXPECT_EQ(line->second.file.ends_with("linked_functions.cu"), pc >= own && !line->second.file.ends_with(".hpp") && !line->second.file.ends_with(".h")) << pc;
+    of_functions += pc >= own;
+    ASSERT_NE(there, moved.end()) << word;
+    EXPECT_EQ(there->second.line, line->second.line) << pc;
+  }
+  EXPECT_GT(of_functions, 100u);
+}
+
 // The functions of the type that is called, as far from each other as they were.
 TEST(LinkedCode, PointersLeadToFunctionsOfTheirType) {
   const cubin::Image image = linked("sm_90");
