@@ -25,6 +25,8 @@ SCHEMA, VERSION = "xtrace-bench", 4
 # Rotation over every instruction of library kernels takes minutes; a few sites say what a pair costs.
 PAIR_SITES = {"kernels13": 512, "hard_cases": 8, "many_waves": 8, "torch_ops": 8}
 PROBES = "block,inst,pair,mem"
+# What the probes record that are told so: two registers, a clock and a register, at every instruction; the first block as a region.
+ASKED = {"reg": "--regs=R0,R2", "range": "--range=block:0", "custom": "--custom=at not class:branch record clock, R0"}
 
 
 class BenchError(Exception):
@@ -165,10 +167,11 @@ def launch_row(replayed, sms):
     }
 
 
-def replay(arguments, bundle, sms, out, pair_sites):
-    """The replay itself times every launch in fresh processes."""
+def replay(arguments, bundle, sms, out, pair_sites, kernels):
+    """The replay itself times every launch in fresh processes. `kernels`: a regular expression of those that are replayed; empty: all."""
     # The traces are thrown away, so that no timelines are drawn.
     command = [arguments.build / "bin" / "xtrace", "replay", bundle, f"--probes={arguments.probes}", "--compare", "--json", out,
+               *(option for probe, option in ASKED.items() if probe in arguments.probes.split(",")), *([f"--kernel={kernels}"] if kernels else []),
                *([] if "usual" in arguments.sample else [f"--pair-sites={pair_sites}"]), "--interval-sites=1", f"--processes={arguments.processes}",
                f"--time-limit={arguments.time_limit}", "--max-slices=1000", "--quiet", *(f"--sample={sample}" for sample in arguments.sample if sample != "usual")]
     if arguments.rotate or any("site:" in sample for sample in arguments.sample):
@@ -213,11 +216,12 @@ def bench(arguments, work):
         programs["torch_ops"] = [sys.executable, APPS / "torch_ops.py"]
     else:
         print("bench: PyTorch is not installed, torch_ops is left out", flush=True)
-    if arguments.only:
-        missing = set(arguments.only) - programs.keys()
+    only = dict(only.partition(":")[::2] for only in arguments.only or [])
+    if only:
+        missing = set(only) - programs.keys()
         if missing:
             raise BenchError(f"no program {', '.join(sorted(missing))} here")
-        programs = {name: programs[name] for name in arguments.only}
+        programs = {name: programs[name] for name in only}
 
     gpu, driver = gpu_and_driver()
     sms = sm_count()
@@ -237,7 +241,7 @@ def bench(arguments, work):
         program = {"name": name, "command": [pathlib.Path(word).name for word in command]}
         program["recording"] = measure_recording(xtrace, command, bundle, arguments.repeats)
         print(f"bench: {name}: replay", flush=True)
-        program["launches"] = replay(arguments, bundle, sms, work / "report.json", PAIR_SITES[name])
+        program["launches"] = replay(arguments, bundle, sms, work / "report.json", PAIR_SITES[name], only.get(name, ""))
         result["programs"].append(program)
         result["summary"] += summarise(program)
         write(arguments.out, result)   # what is measured is kept, also when the next program fails
@@ -267,7 +271,8 @@ def main():
     parser.add_argument("--build", type=lambda text: pathlib.Path(text).resolve(), required=True,
                         help="folder with bin/xtrace")
     parser.add_argument("--commit", help="of the sources that were built")
-    parser.add_argument("--only", action="append", metavar="PROGRAM", help="kernels13, hard_cases, many_waves or torch_ops")
+    parser.add_argument("--only", action="append", metavar="PROGRAM[:KERNELS]",
+                        help="kernels13, hard_cases, many_waves or torch_ops; of its kernels those whose name matches this regular expression")
     parser.add_argument("--sample", action="append", metavar="all|cta:1/N|site:1/N|usual",
                         help="sampling rate (default: all and cta:1/16); sites are rotated: all N parts, and the median of them; usual: what "
                         "xtrace takes by itself (pair)")

@@ -109,7 +109,9 @@ TEST(LinkedCode, FunctionsKeepTheirSourceLines) {
     const uint32_t pc = c.spliced.map.original_of_new[word];
     if (pc == wire::AddressMap::inserted || !code.reachable[code.index(pc)]) continue;
     const auto line = lines.find(pc), there = moved.find(word * 16);
-    if (pc < own) EXPECT_TRUE(line != lines.end() && line->second.file.ends_with("linked_calls.cu")) << pc;
+    if (pc < own) {
+      EXPECT_TRUE(line != lines.end() && line->second.file.ends_with("linked_calls.cu")) << pc;
+    }
     if (line == lines.end()) continue;   // the division, which the compiler brings along
     EXPECT_EQ(line->second.file.ends_with("linked_functions.cu"), pc >= own && !line->second.file.ends_with(".hpp") && !line->second.file.ends_with(".h")) << pc;
     of_functions += pc >= own;
