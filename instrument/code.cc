@@ -83,7 +83,8 @@ Result<std::vector<bool>> reach(const Code& code, InstIndex entry) {
         return with_hint(unsupported("call through a register, whose targets are not proved, at {}", at),
                          "no function's offset stands in the module's constants or variables; the clean kernel can be replayed (--probes=none)");
       return with_hint(unsupported("call that leaves the kernel's code at {}", at),
-                       "printf, malloc and other functions of the driver are not followed: build without them; "
+                       "printf, malloc and other functions of the driver are not followed, nor functions compiled apart (-rdc=true) that can not be put into the "
+                       "kernel's section, of which a warning says why: build without them; "
                        "the clean kernel can be replayed (--probes=none)");
     }
     if (fx.flow == Flow::jump_absolute) return unsupported("absolute jump at {}", where(code, i));

@@ -35,8 +35,21 @@ class Gatherer {
   Gatherer(cubin::Image image, cubin::KernelInfo info, const sass::Arch& arch, const FunctionAddresses& addresses)
       : image_(std::move(image)), info_(std::move(info)), arch_(arch), addresses_(addresses), relocations_(image_.relocations()) {}
 
-  Result<Bytes> run() {
-    XT_TRY_STATUS(reach());
+  Status reach() {
+    XT_TRY_STATUS(keep(info_.text_section));
+    XT_TRY_STATUS(read_call_graph());
+    while (!work_.empty()) {
+      const uint32_t text = work_.back();
+      work_.pop_back();
+      for (const Relocation& r : relocations_)
+        if (r.target_section == text && symbol(r).is_function()) XT_TRY_STATUS(follow(r));
+      if (calls_pointer(text)) XT_TRY_STATUS(follow_pointers(text));
+    }
+    return {};
+  }
+  bool has_pointers() const { return !pointed_.empty(); }   // behind reach()
+
+  Result<Bytes> gather() {
     XT_TRY_STATUS(place());
     XT_TRY_STATUS(copy());
     XT_TRY_STATUS(fill_variables());
@@ -88,19 +101,6 @@ class Gatherer {
     if (f.value != 0) return unsupported("pointers lead to function {}, which does not begin its section", f.name);
     pointed_[f.section] = function;
     return keep(f.section);
-  }
-
-  Status reach() {
-    XT_TRY_STATUS(keep(info_.text_section));
-    XT_TRY_STATUS(read_call_graph());
-    while (!work_.empty()) {
-      const uint32_t text = work_.back();
-      work_.pop_back();
-      for (const Relocation& r : relocations_)
-        if (r.target_section == text && symbol(r).is_function()) XT_TRY_STATUS(follow(r));
-      if (calls_pointer(text)) XT_TRY_STATUS(follow_pointers(text));
-    }
-    return {};
   }
 
   Status follow(const Relocation& r) {
@@ -341,14 +341,21 @@ bool is_linked(const cubin::Image& image, const cubin::KernelInfo& info) {
   });
 }
 
-Result<Bytes> as_whole_program(cubin::Image image, std::string_view kernel, const FunctionAddresses& addresses) {
+Result<WholeProgram> as_whole_program(cubin::Image image, std::string_view kernel, const FunctionAddresses& addresses) {
   XT_TRY(cubin::KernelInfo info, cubin::kernel_info(image, kernel));
   XT_TRY(const sass::Arch* arch, sass::find_arch(image.sm()));
-  Result<Bytes> whole = Gatherer(std::move(image), std::move(info), *arch, addresses).run();
-  if (whole) return whole;
-  Error why = std::move(whole).error().in(fmt::format("the functions of kernel {}, compiled apart (-rdc=true)", kernel));
-  if (why.kind == ErrorKind::unsupported && why.hint.empty()) why.hint = as_a_whole;
-  return tl::make_unexpected(std::move(why));
+  Gatherer gatherer(std::move(image), std::move(info), *arch, addresses);
+  const auto refused = [&](Error&& e) {
+    Error why = std::move(e).in(fmt::format("the functions of kernel {}, compiled apart (-rdc=true)", kernel));
+    if (why.kind == ErrorKind::unsupported && why.hint.empty()) why.hint = as_a_whole;
+    return why;
+  };
+  if (Status reached = gatherer.reach(); !reached) return tl::make_unexpected(refused(std::move(reached).error()));
+  Result<Bytes> whole = gatherer.gather();
+  if (whole) return WholeProgram{std::move(*whole), {}};
+  Error why = refused(std::move(whole).error());
+  if (why.kind != ErrorKind::unsupported || gatherer.has_pointers()) return tl::make_unexpected(std::move(why));
+  return WholeProgram{{}, fmt::format("{}; {}", why.message, why.hint)};
 }
 
 bool is_pointed_to(const cubin::LocalFunction& function) { return function.name.starts_with(text_prefix); }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <string_view>
 
 #include "base/bytes.h"
@@ -24,9 +25,13 @@ using FunctionAddresses = std::map<uint32_t, uint64_t>;
 // The kernel's code refers to functions by relocations.
 bool is_linked(const cubin::Image& image, const cubin::KernelInfo& info);
 
-// Of code that does. Unsupported by name: a function to which pointers may lead whose address is not among
-// `addresses`, and whatever refers to a function in a way that is not known.
-Result<Bytes> as_whole_program(cubin::Image image, std::string_view kernel, const FunctionAddresses& addresses);
+// Of code that does. Unsupported by name: a function to which pointers may lead whose address is not among `addresses`, and whatever refers to
+// a function in a way that is not known. Where no pointer is involved, the code itself can still be loaded: `why_not`, and no cubin.
+struct WholeProgram {
+  Bytes cubin;
+  std::string why_not;
+};
+Result<WholeProgram> as_whole_program(cubin::Image image, std::string_view kernel, const FunctionAddresses& addresses);
 
 // A function in the kernel's section to which pointers may lead: it has the symbol of the section that was its own.
 bool is_pointed_to(const cubin::LocalFunction& function);

@@ -12,9 +12,12 @@
 namespace xtrace::interp_test {
 
 // In the checkout that this was built in; on another machine in the one that it is run in.
-inline std::array<std::filesystem::path, 4> recordings() {
+inline std::filesystem::path bundles_folder() {
   const auto built = std::filesystem::path(XTRACE_SOURCE_DIR) / "fixtures/bundles";
-  const std::filesystem::path bundles = std::filesystem::exists(built) ? built : "fixtures/bundles";
+  return std::filesystem::exists(built) ? built : "fixtures/bundles";
+}
+inline std::array<std::filesystem::path, 4> recordings() {
+  const std::filesystem::path bundles = bundles_folder();
   return {bundles / "kernels13-small.xtr", bundles / "hard_cases-small.xtr",
           bundles / "wgmma_bfloat16-small.xtr", bundles / "dependent_launch-small.xtr"};
 }

@@ -208,5 +208,20 @@ TEST(LinkedCodeRefusals, AFunctionWhoseAddressIsNotKnown) {
   EXPECT_THAT(whole.error().to_string(), HasSubstr("pointers lead to function _Z9step_downi"));
 }
 
+// No pointer is involved: the code stays as it is, and may be replayed clean where it can be loaded.
+TEST(LinkedCodeRefusals, WhatCanNotBePutIntoTheSection) {
+  replay::LaunchImage launch;
+  launch.code = linked("refused");
+  launch.record.kernel = "linked_switch";
+  const Bytes before = launch.code;
+  ASSERT_TRUE(make_whole(launch));
+  EXPECT_EQ(launch.code, before);
+  ASSERT_EQ(launch.notes.size(), 1u);
+  EXPECT_THAT(launch.notes[0], testing::AllOf(HasSubstr("can not be put into its section"), HasSubstr("has a jump table")));
+  const auto splicer = instrument::Splicer::create(launch.code, launch.record.kernel, {{1, 1, 1}, {32, 1, 1}, {0, 0, 0}, 0});
+  ASSERT_FALSE(splicer);
+  EXPECT_THAT(splicer.error().to_string(), testing::AllOf(HasSubstr("call that leaves the kernel's code at linked_switch@0x"), HasSubstr("a warning says why")));
+}
+
 }  // namespace
 }  // namespace xtrace::cli::linked_code

@@ -11,7 +11,12 @@ Status make_whole(replay::LaunchImage& launch) {
   XT_TRY(const cubin::KernelInfo info, cubin::kernel_info(image, launch.record.kernel));
   if (!instrument::is_linked(image, info)) return {};
   XT_TRY(const auto addresses, replay::recorded_function_addresses(launch));
-  XT_TRY(launch.code, instrument::as_whole_program(std::move(image), launch.record.kernel, addresses));
+  XT_TRY(instrument::WholeProgram whole, instrument::as_whole_program(std::move(image), launch.record.kernel, addresses));
+  if (!whole.why_not.empty()) {
+    launch.notes.push_back(fmt::format("the functions that the kernel calls were compiled apart (-rdc=true), and can not be put into its section: {}", whole.why_not));
+    return {};
+  }
+  launch.code = std::move(whole.cubin);
   constexpr std::string_view note =
       "the functions that the kernel calls were compiled apart (-rdc=true): they are loaded in its own section, where calls find them; "
       "function pointers keep their recorded values";

@@ -6,7 +6,7 @@
 
 namespace xtrace::cli {
 
-// Edits launch.code where it is linked (instrument/linked_code.h), and says so in launch.notes.
+// Edits launch.code where it is linked (instrument/linked_code.h), and says so in launch.notes; or why it stays as it is, to be replayed clean.
 Status make_whole(replay::LaunchImage& launch);
 
 // replay::load_launch, made whole.
