@@ -62,8 +62,8 @@ void leave_out_told(std::vector<PointPlan>& points, const PointContext& c) {
 // What `words` words take that are stored together: by one, by two, or by four at once.
 uint32_t room_of(size_t words) { return words <= 2 ? static_cast<uint32_t>(words) : static_cast<uint32_t>(align_up(words, words_at_once)); }
 
-// Lays out the record of points[first], in which those of `joined` have their values: words first, then columns. Records are whole chunks, or whole
-// grains where some have columns.
+// Lays out the record of points[first], in which those of `joined` have their values: words first, then columns. Records are whole
+// chunks, or whole sectors where some have columns (`grain`).
 void lay_out_record(std::vector<PointPlan>& points, size_t first, const std::vector<size_t>& joined, uint32_t grain) {
   std::vector<size_t> all{first};
   all.insert(all.end(), joined.begin(), joined.end());
@@ -91,7 +91,7 @@ void lay_out_record(std::vector<PointPlan>& points, size_t first, const std::vec
 
 // All points of a block that are there join in one record, in each of its executions, unless they stand `apart`.
 void lay_out(std::vector<PointPlan>& points, const PointContext& c, bool apart) {
-  const uint32_t grain = has_columns(points) ? point_grain : wire::chunk_bytes;
+  const uint32_t grain = has_columns(points) ? wire::sector_bytes : wire::chunk_bytes;
   for (size_t first = 0; first < points.size(); ++first) {
     const PointPlan& p = points[first];
     if (p.point.joined || p.point.implied) continue;

@@ -39,7 +39,7 @@ uint32_t slot_size(const wire::SlotLayout& l, RecordForm form, uint32_t bytes) {
 RecordForm form_of(const std::vector<wire::Point>& points) {
   RecordForm form;
   for (const wire::Point& p : points)
-    for (const wire::Value& v : p.values) (point_grain == wire::mem_line ? form.lines : form.sectors) |= v.is_column();
+    for (const wire::Value& v : p.values) form.sectors |= v.is_column();
   return form;
 }
 

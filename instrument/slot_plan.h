@@ -22,16 +22,15 @@ struct RecordForm {
   uint32_t index_bits = 0;
   bool short_records = false;
   bool headless = false;
-  bool lines = false;          // `mem`, point probes: records and slots are whole lines (wire::mem_line)
+  bool lines = false;          // `mem`: records and slots are whole lines (wire::mem_line)
   bool whole_sectors = false;  // `inst`: records, heads and slots fill sectors (SlotLayout::whole_sectors)
   bool sectors = false;        // point probes: records, heads and slots are multiples of sectors
   // Behind the last slot: where a warp that writes more than was counted does no harm, and its records are missed all the same.
   uint64_t spare_bytes = 0;
 };
 
-// Point probes: where some records have columns, all records begin at multiples of this, and so do columns, and slots.
-constexpr uint32_t point_grain = wire::sector_bytes;
-static_assert(point_grain == wire::mem_line || point_grain == wire::sector_bytes);
+// Point probes: where some records have columns, all records begin at sectors, and so do columns, and slots. (In lines, a head of 12 bytes would take
+// 128; a column that lies across two lines costs no more than one that does not [measured H200, docs/performance.md "Tried"].)
 RecordForm form_of(const std::vector<wire::Point>& points);
 
 // `bytes[w]`: what warp w was counted to write; 0 for warps that are not sampled. `largest_record`: in bytes. `wraps`: the

@@ -254,7 +254,7 @@ class Points {
       if (!is_of_record(k)) continue;
       const auto at = static_cast<uint32_t>(field(k, place_field));
       const bool columns = field(k, a_field) != no_register;
-      const uint32_t bytes = columns ? wire::mem_line : 4 * words_of(field(k, size_field));
+      const uint32_t bytes = columns ? wire::column_bytes : 4 * words_of(field(k, size_field));
       if (place < at || place >= at + bytes) continue;
       if (store || columns) return fail(k, fmt::format("byte {} of the record is written again", place));
       store = k;

@@ -10,23 +10,23 @@ struct Teller {
   uint32_t point = 0, at = 0;   // which of its scalars or columns
 };
 
+constexpr uint32_t nobody = ~0u;
+
 // f(point, value, its number among the scalars or columns of its point, who tells it; null: nobody) of each value that is left out, and g(point,
-// the point in front of it in its block, as far as it is there; null: none) of each point that is there and belongs to its block's executions.
+// the point in front of it in its block, as far as it is there; `nobody`: none) of each point that is there and belongs to its block's executions.
 template <typename F, typename G>
 void each_told(const wire::AddressMap& map, F f, G g) {
   using Register = std::tuple<wire::Value::Kind, uint8_t, bool>;
   std::map<Register, Teller> tellers;
-  const uint32_t* none = nullptr;
-  uint32_t front = 0;
-  bool has_front = false;
+  uint32_t front = nobody;
   for (uint32_t n = 0; n < map.points.size(); ++n) {
     const wire::Point& p = map.points[n];
     if (n == 0 || p.block != map.points[n - 1].block || p.pc < map.points[n - 1].pc) {
       tellers.clear();
-      has_front = false;
+      front = nobody;
     }
     const bool belongs = p.is_present() && !p.is_behind(map.blocks[p.block]);
-    if (belongs) g(n, has_front ? &front : none);
+    if (belongs) g(n, front);
     PointShape shape;
     for (const wire::Value& v : p.values) {
       const uint32_t at = v.is_column() ? shape.columns++ : shape.scalars++;
@@ -35,7 +35,6 @@ void each_told(const wire::AddressMap& map, F f, G g) {
       else if (belongs && v.is_register()) tellers[{v.kind, v.index, v.negated}] = {n, at};
     }
     if (belongs) front = n;
-    has_front |= belongs;
   }
 }
 
@@ -49,7 +48,7 @@ Status check_implied(const wire::AddressMap& map) {
       [&](uint32_t n, const wire::Value&, uint32_t, const Teller* teller) {
         if (teller == nullptr) bad = bad_input("address map: point {} leaves out a value that no point in front of it in its block tells", n);
       },
-      [&](uint32_t n, const uint32_t* front) { follows[n] = front != nullptr; });
+      [&](uint32_t n, uint32_t front) { follows[n] = front != nobody; });
   for (uint32_t n = 0; n < map.points.size(); ++n) {
     const wire::Point& p = map.points[n];
     if (!p.implied) continue;
@@ -72,10 +71,10 @@ ImpliedPoints::ImpliedPoints(const wire::AddressMap& map) : points_(map.points.s
         points_[n].sources.push_back({teller->point, teller->at, at, v.is_column()});
         points_[teller->point].tells = true;
       },
-      [&](uint32_t n, const uint32_t* front) {
-        if (front == nullptr) return;
-        points_[n].run = points_[*front].run;
-        if (map.points[n].implied) points_[*front].next = n;
+      [&](uint32_t n, uint32_t front) {
+        if (front == nobody) return;
+        points_[n].run = points_[front].run;
+        if (map.points[n].implied) points_[front].next = n;
       });
 }
 

@@ -193,7 +193,7 @@ Status check_points(const wire::AddressMap& map) {
       return bad_input("address map: point {} is joined to the record of another, and there is none in front of it in its block", k);
     uint64_t least = 2 * sizeof(uint32_t);
     for (const wire::Value& v : p.values)
-      if (v.is_recorded()) least = std::max<uint64_t>(least, uint64_t{v.place} + (v.is_column() ? wire::mem_line : sizeof(uint32_t)));
+      if (v.is_recorded()) least = std::max<uint64_t>(least, uint64_t{v.place} + (v.is_column() ? wire::column_bytes : sizeof(uint32_t)));
     if (least > holder->record_bytes)
       return bad_input("address map: point {} has a value up to byte {} of a record of {}", k, least, holder->record_bytes);
   }

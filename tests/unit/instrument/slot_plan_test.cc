@@ -63,6 +63,24 @@ TEST(SlotPlan, WholeSectors) {
   EXPECT_EQ(p.layout.slots % wire::sector_bytes, 0u);
 }
 
+// Records of point probes: in sectors where some have columns, whatever is left out of others; the slots with them.
+TEST(SlotPlan, SectorsForPoints) {
+  wire::Point scalars, column;
+  scalars.values = {{wire::Value::Kind::clock}, {wire::Value::Kind::uniform, 4}};
+  column.values = {{wire::Value::Kind::vector, 5}};
+  for (const std::vector<wire::Point>& points : {std::vector{scalars}, {scalars, column}}) {
+    const RecordForm form = form_of(points);
+    EXPECT_EQ(form.sectors, points.size() == 2);
+    EXPECT_FALSE(form.lines || form.whole_sectors || form.short_records || form.headless);
+  }
+  SlotPlan p = plan_slots(std::vector<uint32_t>(100, 160), 160, false, {.sectors = true}, 1 << 20);
+  EXPECT_FALSE(p.layout.whole_sectors);
+  EXPECT_EQ(p.layout.lead_bytes, wire::sector_bytes);
+  EXPECT_EQ(p.layout.slot_bytes, 224u);   // head, a record, the zero behind
+  place(p, 0x100000200000);
+  EXPECT_EQ(p.layout.slots % wire::sector_bytes, 0u);
+}
+
 TEST(SlotPlan, LinesForAddresses) {
   const std::vector<uint32_t> bytes(100, 256);
   SlotPlan p = plan_slots(bytes, 256, false, {.lines = true}, 1 << 20);

@@ -41,5 +41,25 @@ TEST(Sectors, LinesCountWhereReadsMissTheL2) {
   EXPECT_EQ(lines_beside_misses({78 * mib, 128, 0}), 0u) << "no L2, or it is not known";
 }
 
+// Of blocks or of points; heads count where there is anything, and a buffer.
+TEST(ProbeWork, BytesOfRecords) {
+  wire::AddressMap map;
+  map.layout.slots = 1;
+  map.layout.lead_bytes = 128;
+  map.blocks.resize(2);
+  EXPECT_EQ(record_bytes(map, {5, 7}, 3, 1), 0u);
+  map.blocks[1].record_bytes = 16;
+  EXPECT_EQ(record_bytes(map, {5, 7}, 3, 1), 7u * 16 + 3 * 128);
+  map.blocks[1].record_bytes = 0;
+  map.points.resize(3);   // the last one is implied
+  map.points[0].record_bytes = 256;
+  map.points[1].record_bytes = 128;
+  map.points[1].block = map.points[2].block = 1;
+  EXPECT_EQ(record_bytes(map, {5, 7}, 3, 1), 5u * 256 + 7 * 128 + 3 * 128);
+  EXPECT_EQ(record_bytes(map, {5, 7}, 3, 4), 2u * 256 + 2 * 128 + 3 * 128);
+  map.layout.slots = 0;
+  EXPECT_EQ(record_bytes(map, {5, 7}, 3, 1), 0u);
+}
+
 }  // namespace
 }  // namespace xtrace::cli

@@ -20,16 +20,15 @@ double longest_cycles(uint64_t warp_cycles, uint64_t traced, uint64_t warps_per_
   return std::max(mean * turns, bytes == 0 ? 0 : all * most / bytes);
 }
 
-// Bytes of the records of traced warps, of blocks and of points, heads included; nothing for those of pairs.
-uint64_t bytes_of(const wire::AddressMap& map, const std::vector<uint64_t>& executions, uint64_t traced, uint32_t nth) {
+}  // namespace
+
+uint64_t record_bytes(const wire::AddressMap& map, const std::vector<uint64_t>& executions, uint64_t traced, uint32_t nth) {
   uint64_t bytes = 0;
   for (size_t b = 0; b < map.blocks.size() && b < executions.size(); ++b) bytes += executions[b] * map.blocks[b].record_bytes;
   for (const wire::Point& p : map.points)   // of every nth execution of a warp, and the first
     if (p.block < executions.size()) bytes += (executions[p.block] + nth - 1) / nth * p.record_bytes;
   return bytes == 0 || map.layout.slots == 0 ? 0 : bytes + traced * map.layout.lead_bytes;
 }
-
-}  // namespace
 
 uint64_t lines_beside_misses(const Footprint& f) {
   constexpr uint64_t line_bytes = 128;
@@ -55,7 +54,7 @@ Result<diff::ProbeWork> work_of(const LaunchContext& c, const instrument::Splice
   XT_TRY(const instrument::ProbeCost cost,
          instrument::probe_cost(spliced, c.launch.record.kernel, counts.executions(), warps));
   constexpr uint64_t sector_bytes = 32;   // that the records lie in, at least
-  Footprint footprint{0, bytes_of(spliced.map, counts.executions(), warps.traced, spliced.claims.nth), c.backend.info().l2_bytes};
+  Footprint footprint{0, record_bytes(spliced.map, counts.executions(), warps.traced, spliced.claims.nth), c.backend.info().l2_bytes};
   for (const bundle::Region& r : c.launch.record.regions) footprint.memory_bytes += r.size;
   const bool by_hash = spliced.map.layout.one_in > 1 && spliced.map.layout.select.ctas.empty();
   const uint64_t sectors = (footprint.record_bytes + sector_bytes - 1) / sector_bytes;

@@ -7,6 +7,9 @@
 
 namespace xtrace::cli {
 
+// Bytes of the records of traced warps, of blocks and of points, heads included; nothing for those of pairs. `executions`: of each block, by a warp;
+// every `nth` of them, the first one of a warp among them, leaves a record at a point.
+uint64_t record_bytes(const wire::AddressMap& map, const std::vector<uint64_t>& executions, uint64_t traced, uint32_t nth);
 // Lines of 128 bytes that records of so many bytes lie in, at least, where they and the launch's memory do not fit into the L2.
 uint64_t lines_beside_misses(const Footprint& footprint);
 // Of `traced` CTAs, sampled evenly from all, those that are on the device at a time; 0: all of them, or it is not known how many fit.
