@@ -17,6 +17,10 @@ LogLevel level_of_environment() {
 
 }  // namespace
 
+void log_line(const char* level, fmt::string_view text, fmt::format_args values) {
+  notice("xtrace: {}: {}\n", level, fmt::vformat(text, values));
+}
+
 bool log_shows(LogLevel level) {
   static const LogLevel least = level_of_environment();
   return level >= least;

@@ -13,14 +13,16 @@ enum class LogLevel : uint8_t { debug, warn, off };
 // Is it shown? A name that is no level is said once, and means warn.
 bool log_shows(LogLevel level);
 
+void log_line(const char* level, fmt::string_view text, fmt::format_args values);
+
 // A message is formatted only when its level is shown. The injected library uses neither.
 template <typename... Values>
 void log_debug(fmt::format_string<Values...> text, Values&&... values) {
-  if (log_shows(LogLevel::debug)) notice("xtrace: debug: {}\n", fmt::format(text, std::forward<Values>(values)...));
+  if (log_shows(LogLevel::debug)) log_line("debug", text, fmt::make_format_args(values...));
 }
 template <typename... Values>
 void log_warning(fmt::format_string<Values...> text, Values&&... values) {
-  if (log_shows(LogLevel::warn)) notice("xtrace: warning: {}\n", fmt::format(text, std::forward<Values>(values)...));
+  if (log_shows(LogLevel::warn)) log_line("warning", text, fmt::make_format_args(values...));
 }
 
 }  // namespace xtrace

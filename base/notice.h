@@ -4,16 +4,13 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <string>
-#include <utility>
-
 namespace xtrace {
+
+void say(fmt::string_view text, fmt::format_args values);
 
 template <typename... Values>
 void notice(fmt::format_string<Values...> text, Values&&... values) {
-  const std::string said = fmt::format(text, std::forward<Values>(values)...);
-  std::fwrite(said.data(), 1, said.size(), stderr);
+  say(text, fmt::make_format_args(values...));
 }
 
 }  // namespace xtrace

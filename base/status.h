@@ -35,6 +35,15 @@ struct [[nodiscard]] Error {
   std::vector<std::string> contexts;  // innermost first
   std::string hint;                   // what to do; may be empty
 
+  // Defined in status.cc: every XT_TRY copies, moves and destroys one.
+  Error();
+  Error(ErrorKind whose, std::string what, std::vector<std::string> where, std::string what_to_do);
+  Error(const Error&);
+  Error(Error&&) noexcept;
+  Error& operator=(const Error&);
+  Error& operator=(Error&&) noexcept;
+  ~Error();
+
   Error&& in(std::string context) && {
     contexts.push_back(std::move(context));
     return std::move(*this);
@@ -51,10 +60,11 @@ template <typename T>
 using Result = tl::expected<T, Error>;
 using Status = Result<void>;
 
-#define XT_DEFINE_ERROR_MAKER(name)                                                        \
-  template <typename... A>                                                                 \
-  tl::unexpected<Error> name(fmt::format_string<A...> f, A&&... args) {                    \
-    return tl::make_unexpected(Error{ErrorKind::name, fmt::format(f, std::forward<A>(args)...), {}, {}}); \
+tl::unexpected<Error> make_error(ErrorKind kind, fmt::string_view format, fmt::format_args args);
+#define XT_DEFINE_ERROR_MAKER(name)                                            \
+  template <typename... A>                                                     \
+  tl::unexpected<Error> name(fmt::format_string<A...> f, A&&... args) {        \
+    return make_error(ErrorKind::name, f, fmt::make_format_args(args...));     \
   }
 XT_DEFINE_ERROR_MAKER(bad_input)
 XT_DEFINE_ERROR_MAKER(unsupported)

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace xtrace::diff {
 namespace {
 
@@ -74,7 +76,7 @@ std::string frontier_json(const ReplayReport& report, const std::vector<Frontier
                            {"trusted", p.trusted},
                            {"on_frontier", p.on_frontier}});
   }
-  return o.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(o, 1);
 }
 
 std::string frontier_svg(const ReplayReport& report, const std::vector<FrontierPoint>& points, double budget) {

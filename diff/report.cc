@@ -6,10 +6,21 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
+#include "base/json.h"
+
 namespace xtrace::diff {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// What xtrace has written itself.
+Json own_json(const std::string& text) {
+  Json value = parse_ordered_json(text);
+  XT_CHECK(!value.is_discarded(), "JSON of our own");
+  return value;
+}
+
 constexpr size_t columns = 120;
 
 // Breaks `text` at spaces so that no line exceeds the width, words longer than it excepted.
@@ -240,7 +251,7 @@ Json json_of(const ConfigReport& c) {
         {{"name", l.name}, {"severity", l.severity}, {"count", l.count}, {"bytes", l.bytes}});
   o["artefacts"] = Json::array();
   for (const Artefact& a : c.artefacts) o["artefacts"].push_back({{"kind", a.kind}, {"path", a.path}});
-  o["table"] = c.table_json.empty() ? Json(nullptr) : Json::parse(c.table_json);
+  o["table"] = c.table_json.empty() ? Json(nullptr) : own_json(c.table_json);
   o["not_covered"] = c.not_covered;
   return o;
 }
@@ -364,10 +375,9 @@ std::string render_json(const ReplayReport& r) {
   for (const ConfigReport& c : r.configs) o["configs"].push_back(json_of(c));
   o["rotations"] = Json::array();
   for (const Rotation& rotation : r.rotations) o["rotations"].push_back(json_of(rotation));
-  o["frontier"] = r.searched ? Json::parse(r.frontier_json) : Json(nullptr);
+  o["frontier"] = r.searched ? own_json(r.frontier_json) : Json(nullptr);
   o["warnings"] = r.warnings;
-  // Names from a recording may hold anything: bytes that are not UTF-8 are replaced.
-  return o.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(o, 1);
 }
 
 }  // namespace xtrace::diff

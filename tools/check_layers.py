@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # room: (rooms it may include, foreign headers allowed anywhere, foreign headers allowed in .cc only)
 FMT = {"fmt", "tl"}
 TABLE = {
-    "base": (set(), FMT | {"xxhash"}, set()),
+    "base": (set(), FMT | {"xxhash", "nlohmann"}, set()),
     "trace/wire": (set(), set(), set()),
     "instrument/sass": ({"base"}, FMT, set()),
     "instrument/cubin": ({"base"}, FMT, {"elf", "zstd"}),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "trace/csv.h"
 #include "trace/mem_analysis.h"
 
@@ -162,7 +163,7 @@ std::string render_json(const std::vector<AccessRow>& rows) {
     o["sass"] = r.sass;
     array.push_back(std::move(o));
   }
-  return array.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(array, 1);
 }
 
 }  // namespace xtrace::trace

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/json.h"
 #include "trace/csv.h"
 
 namespace xtrace::trace {
@@ -95,7 +96,7 @@ std::string render_json(const Sheet& sheet) {
     }
     array.push_back(std::move(o));
   }
-  return array.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(array, 1);
 }
 
 }  // namespace xtrace::trace

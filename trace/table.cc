@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "trace/csv.h"
 
 namespace xtrace::trace {
@@ -171,7 +172,7 @@ std::string render_json(const std::vector<InstructionRow>& rows) {
     array.push_back(std::move(o));
   }
   // Strings of the caller may hold anything: bytes that are not UTF-8 are replaced.
-  return array.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(array, 1);
 }
 
 }  // namespace xtrace::trace

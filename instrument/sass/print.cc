@@ -74,7 +74,8 @@ void Printer::put_name(std::string_view table, unsigned value) {
   }
 }
 
-void Printer::hex(uint64_t v) { fmt::format_to(std::back_inserter(out_), "{:#x}", v); }
+// Not format_to() into out_: that instantiates the formatting of every type here, for 2 s of compile time.
+void Printer::hex(uint64_t v) { out_ += fmt::format("{:#x}", v); }
 void Printer::signed_hex(int64_t v) {
   if (v < 0) out_ += '-';
   hex(v < 0 ? -static_cast<uint64_t>(v) : static_cast<uint64_t>(v));
@@ -84,14 +85,14 @@ void Printer::gpr(unsigned index) {
   if (index == 255) {
     out_ += "RZ";
   } else {
-    fmt::format_to(std::back_inserter(out_), "R{}", index);
+    out_ += fmt::format("R{}", index);
   }
 }
 void Printer::ur(unsigned index) {
   if (index == arch_.urz) {
     out_ += "URZ";
   } else {
-    fmt::format_to(std::back_inserter(out_), "UR{}", index);
+    out_ += fmt::format("UR{}", index);
   }
 }
 void Printer::pred(unsigned index, bool negate, bool uniform) {
@@ -100,7 +101,7 @@ void Printer::pred(unsigned index, bool negate, bool uniform) {
   if (index == pt) {
     out_ += "PT";
   } else {
-    fmt::format_to(std::back_inserter(out_), "P{}", index);
+    out_ += fmt::format("P{}", index);
   }
 }
 
@@ -202,7 +203,7 @@ void Printer::constant(bool bindless, std::string_view between) {
     ur_at(32);
     out_ += ']';
   } else {
-    fmt::format_to(std::back_inserter(out_), "c[{:#x}]", field(58, 54));
+    out_ += fmt::format("c[{:#x}]", field(58, 54));
   }
   out_ += between;
   out_ += '[';

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/notice.h"
 #include "capture/bundle/bundle_reader.h"
 #include "tools/xtrace/check/drift.h"
@@ -30,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Flags {
+struct CheckFlags {
   std::vector<std::string> bundles;
   std::string policy, baseline, json, junit, traces, backend = "auto";
   bool force = false, quiet = false;
@@ -61,7 +62,7 @@ Result<std::vector<Bundle>> open(const std::vector<std::string>& paths) {
   return bundles;
 }
 
-Result<ReplayOptions> options_of(const Flags& f) {
+Result<ReplayOptions> options_of(const CheckFlags& f) {
   ReplayOptions o;
   XT_TRY(o.backend, parse_backend(f.backend));
   o.compare = true;
@@ -74,7 +75,7 @@ Result<ReplayOptions> options_of(const Flags& f) {
 
 // The same replay as a command line: where an address layout must be changed, the worker is executed anew
 // from it.
-std::vector<std::string> replay_command(const ReplayOptions& o, const Flags& f, const std::string& probes,
+std::vector<std::string> replay_command(const ReplayOptions& o, const CheckFlags& f, const std::string& probes,
                                         const std::vector<uint64_t>& ordinals) {
   std::vector<std::string> command{"xtrace",          "replay",
                                    o.bundle.string(), "--compare",
@@ -117,7 +118,7 @@ std::vector<double> budgets_of(const check::Limits& limits) {
 
 class Check {
  public:
-  Check(const check::Policy& policy, const Flags& flags, ReplayOptions options)
+  Check(const check::Policy& policy, const CheckFlags& flags, ReplayOptions options)
       : policy_(policy), flags_(flags), options_(std::move(options)) {}
 
   // false: interrupted.
@@ -183,7 +184,7 @@ class Check {
       return;
     }
     for (const std::string& text : result.not_written) run.errors.push_back({where, text, exit_bad_input});
-    const auto report = nlohmann::json::parse(result.json, nullptr, false);
+    const auto report = parse_json(result.json);
     const auto environment = check::environment_of(report);
     auto rows = check::evaluate(report, bundle.name, limits);
     if (!environment || !rows) {
@@ -204,7 +205,7 @@ class Check {
   }
 
   const check::Policy& policy_;
-  const Flags& flags_;
+  const CheckFlags& flags_;
   ReplayOptions options_;
 };
 
@@ -218,7 +219,7 @@ Result<check::CheckRun> read_baseline_file(const std::string& path) {
 }
 
 // Compares, or says why not.
-void compare_with(const check::CheckRun& baseline, const Flags& f, const check::Policy& policy,
+void compare_with(const check::CheckRun& baseline, const CheckFlags& f, const check::Policy& policy,
                   check::CheckRun& run) {
   run.baseline = f.baseline;
   if (!run.environment) return;  // nothing was replayed: there are errors already
@@ -238,7 +239,7 @@ void compare_with(const check::CheckRun& baseline, const Flags& f, const check::
 }
 
 // Both, whatever becomes of the other one.
-Status write_results(const Flags& f, const check::CheckRun& run) {
+Status write_results(const CheckFlags& f, const check::CheckRun& run) {
   Status written;
   const auto write = [&](const std::string& path, auto render) {
     if (path == "-") fmt::print("{}", render(run));
@@ -250,7 +251,7 @@ Status write_results(const Flags& f, const check::CheckRun& run) {
   return written;
 }
 
-void declare(CommandLine& line, Flags& f) {
+void declare(CommandLine& line, CheckFlags& f) {
   line.option("BUNDLE", f.bundles, "directories written by xtrace record");
   line.option("--policy", f.policy, "what is demanded: a TOML file, see docs/check.md");
   line.option("--baseline", f.baseline, "JSON of an earlier check: name what drifted from it");
@@ -270,7 +271,7 @@ void declare(CommandLine& line, Flags& f) {
 }  // namespace
 
 int run_check(int argc, char** argv) {
-  Flags f;
+  CheckFlags f;
   CommandLine line(
       "check",
       {{"xtrace check run.xtr --policy overhead.toml",

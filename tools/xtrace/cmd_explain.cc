@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json.h"
 #include "diff/verdict.h"
 #include "tools/xtrace/closest.h"
 #include "tools/xtrace/command_line.h"
@@ -15,7 +16,7 @@ std::string reasons_json(std::span<const diff::ReasonInfo> reasons) {
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
   for (const diff::ReasonInfo& r : reasons)
     array.push_back({{"code", r.code}, {"aspect", diff::name_of(r.aspect)}, {"effect", diff::name_of(r.effect)}, {"meaning", r.meaning}, {"computed", r.computed}, {"advice", r.advice}});
-  return array.dump(1) + "\n";
+  return json_text(array, 1);
 }
 
 }  // namespace

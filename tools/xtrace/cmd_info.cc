@@ -2,6 +2,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "capture/bundle/bundle_reader.h"
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/incomplete.h"
@@ -247,7 +248,7 @@ int run_info(int argc, char** argv) {
   if (!launch) return report("info", launch.error());
   const LaunchRecord& l = **launch;
   if (as_json) {
-    fmt::print("{}\n", json_of(**reader, l).dump(2, ' ', false, json::error_handler_t::replace));
+    fmt::print("{}", json_text(json_of(**reader, l), 2));
     return 0;
   }
   print_shape(**reader, l);

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "capture/bundle/bundle_reader.h"
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/kernel_name.h"
@@ -216,7 +217,7 @@ int run_ls(int argc, char** argv) {
   if (!reader) return report("ls", reader.error());
   if (as_json) {
     // Names and arguments come from the application and need not be UTF-8.
-    fmt::print("{}\n", json_of(**reader).dump(2, ' ', false, json::error_handler_t::replace));
+    fmt::print("{}", json_text(json_of(**reader), 2));
     return 0;
   }
   print_header(**reader);

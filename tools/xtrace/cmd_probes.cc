@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/json.h"
 #include "instrument/probe.h"
 #include "tools/xtrace/command_line.h"
 #include "tools/xtrace/render_error.h"
@@ -14,7 +15,7 @@ std::string as_json() {
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
   for (const instrument::ProbeInfo& p : instrument::all_probes())
     array.push_back({{"name", p.name}, {"records", p.summary}, {"cost", p.cost}, {"needs", p.needs}, {"in_all", p.in_all}});
-  return array.dump(1) + "\n";
+  return json_text(array, 1);
 }
 
 }  // namespace

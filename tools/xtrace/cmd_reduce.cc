@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Flags {
+struct ReduceFlags {
   std::string bundle, probe = "inst", sample = "all", keep, json, backend = "auto";
   uint64_t launch = 0, seed = 1, device = 0;
   double watchdog = 10;
@@ -29,7 +29,7 @@ struct Flags {
 
 // The same replay as a command line: for the reproducer, and for a worker that needs another address layout.
 // No places: without any probe.
-std::vector<std::string> replay_command(const Flags& f, const std::string& places) {
+std::vector<std::string> replay_command(const ReduceFlags& f, const std::string& places) {
   const auto number = [](auto n) { return fmt::format("{}", n); };
   std::vector<std::string> command = {
       "xtrace",     "replay",           f.bundle,     "--launch", number(f.launch),     "--probes",  places.empty() ? "none" : f.probe,
@@ -43,7 +43,7 @@ std::vector<std::string> replay_command(const Flags& f, const std::string& place
 
 class Reducer {
  public:
-  Reducer(const bundle::BundleReader& reader, ReplayOptions options, const Flags& flags)
+  Reducer(const bundle::BundleReader& reader, ReplayOptions options, const ReduceFlags& flags)
       : reader_(reader), options_(std::move(options)), flags_(flags), launch_(flags.launch) {}
 
   // A worker process for each trial: one that breaks the GPU's context must not end the others.
@@ -86,12 +86,12 @@ class Reducer {
  private:
   const bundle::BundleReader& reader_;
   ReplayOptions options_;
-  const Flags& flags_;
+  const ReduceFlags& flags_;
   uint64_t launch_;
   bool first_ = true;
 };
 
-Result<ReplayOptions> options_of(const Flags& f) {
+Result<ReplayOptions> options_of(const ReduceFlags& f) {
   ReplayOptions o;
   o.bundle = f.bundle;
   const auto probes = parse_probes(f.probe);
@@ -126,7 +126,7 @@ std::vector<uint32_t> instructions_of(const instrument::Splicer& splicer) {
 }
 
 // The reproducer: the spliced code, the report, and how to see it again.
-Status keep(const Flags& f, const fs::path& folder, const fs::path& code, const Reduction& r, const LaunchResult& last) {
+Status keep(const ReduceFlags& f, const fs::path& folder, const fs::path& code, const Reduction& r, const LaunchResult& last) {
   std::error_code ec;
   fs::create_directories(folder, ec);
   if (!ec) fs::copy(code, folder, fs::copy_options::overwrite_existing, ec);
@@ -147,7 +147,7 @@ Status bundle_takes_it(const std::string& bundle) {
 }  // namespace
 
 int run_reduce(int argc, char** argv) {
-  Flags f;
+  ReduceFlags f;
   CommandLine line("reduce", {{"xtrace reduce run.xtr --launch 3", "which instructions, probed by inst, make launch 3 diverge"},
                               {"xtrace reduce run.xtr --launch 3 --probe mem --keep repro", "and a folder to reproduce it from"},
                               {"xtrace reduce run.xtr --launch 3 --json -", "the outcome for a program"}});

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/kernel_pattern.h"
 #include "base/notice.h"
 #include "capture/bundle/bundle_reader.h"
@@ -152,11 +153,11 @@ std::string one_json(const std::vector<LaunchResult>& results, const std::string
   json launches = json::array(), errors = json::array();
   for (const LaunchResult& r : results) {
     if (r.reported)
-      launches.push_back(json::parse(r.json, nullptr, false));
+      launches.push_back(parse_json(r.json));
     else
       errors.push_back({{"launch", r.ordinal}, {"error", r.error}});
   }
-  return json{{"launches", launches}, {"errors", errors}, {"incomplete", missing.empty() ? json() : json(missing)}}.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_text(json{{"launches", launches}, {"errors", errors}, {"incomplete", missing.empty() ? json() : json(missing)}}, 2);
 }
 
 void declare(CommandLine& line, Flags& f) {

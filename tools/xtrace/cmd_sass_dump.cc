@@ -1,6 +1,7 @@
 // xtrace sass dump: instructions as text, with control bits.
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "instrument/sass/print.h"
 #include "tools/xtrace/cmd_sass.h"
 #include "tools/xtrace/kernel_name.h"
@@ -82,7 +83,7 @@ Result<int> sass_dump(const SassOptions& options) {
     };
     XT_TRY_STATUS(for_each_cubin(options, visit));
   }
-  if (options.json) fmt::print("{}\n", document.dump(1));
+  if (options.json) fmt::print("{}", json_text(document, 1));
   return 0;
 }
 

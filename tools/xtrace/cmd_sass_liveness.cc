@@ -1,6 +1,7 @@
 // xtrace sass liveness: what is live before every instruction.
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "instrument/liveness.h"
 #include "instrument/sass/print.h"
 #include "tools/xtrace/cmd_sass.h"
@@ -74,7 +75,7 @@ Result<int> sass_liveness(const SassOptions& options) {
                  all.empty() ? text : fmt::format("{:<48}  {}", text, all));
     }
   }
-  if (options.json) fmt::print("{}\n", document.dump(1));
+  if (options.json) fmt::print("{}", json_text(document, 1));
   return 0;
 }
 

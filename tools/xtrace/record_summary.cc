@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/notice.h"
 #include "capture/bundle/bundle_reader.h"
 #include "tools/xtrace/kernel_name.h"
@@ -173,7 +174,7 @@ std::string summary_json(const RecordSettings& settings, const std::vector<std::
   j["error"] = asked ? Json() : Json(asked.error().message);
   j["hint"] = asked ? Json() : text_or_null(asked.error().hint);
   j["exit_status"] = status;
-  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(j, 2);
 }
 
 }  // namespace xtrace::cli

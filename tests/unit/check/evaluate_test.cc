@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "diff/report.h"
 
 namespace xtrace::check {
@@ -58,7 +59,7 @@ nlohmann::json report(std::vector<diff::ConfigReport> configs) {
   for (diff::ConfigReport& c : configs)
     if (c.refused.empty()) c.judgement = diff::judge(*c.semantics, c.timing, c.space);
   r.configs = std::move(configs);
-  return nlohmann::json::parse(diff::render_json(r));
+  return parse_json(diff::render_json(r));
 }
 
 Row one(diff::ConfigReport config, const Limits& limits) {

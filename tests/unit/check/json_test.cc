@@ -5,6 +5,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+#include "tests/json_document.h"
+
 namespace xtrace::check {
 namespace {
 
@@ -51,25 +54,23 @@ CheckRun sample_run() {
 TEST(CheckJson, Fields) {
   CheckRun run = sample_run();
   run.errors.push_back({"run.xtr launch 9", "gone", 3});
-  const auto o = nlohmann::json::parse(render_json(run));
-  EXPECT_EQ(o.at("schema"), "xtrace-check");
-  EXPECT_EQ(o.at("schema_version"), 1);
-  EXPECT_EQ(o.at("verdict"), "not trusted");
-  EXPECT_EQ(o.at("exit_status"), 3);
-  EXPECT_EQ(o.at("timing_judged"), true);
-  const auto& row = o.at("rows").at(0);
-  EXPECT_EQ(row.at("verdict"), "not trusted");
-  EXPECT_EQ(row.at("timing"), "trusted");
-  EXPECT_EQ(row.at("metrics").at("code_bytes"), nlohmann::json({{"before", 1000}, {"after", 1500}}));
-  EXPECT_EQ(row.at("findings").at(0),
-            nlohmann::json({{"code", "occupancy"}, {"effect", "not trusted"}, {"text", "8 -> 7 CTAs per SM"}}));
-  EXPECT_EQ(row.at("findings").at(1).at("effect"), "note");
-  EXPECT_EQ(o.at("rows").at(1).at("timing"), nullptr);
-  EXPECT_EQ(o.at("rows").at(1).at("timing_not_judged"), "no budget");
-  EXPECT_EQ(o.at("rows").at(1).at("metrics").at("time").at("ratio_low"), nullptr);
-  EXPECT_EQ(o.at("rows").at(2).at("metrics"), nullptr);
-  EXPECT_EQ(o.at("rows").at(2).at("refused"), "why");
-  EXPECT_EQ(o.at("errors").at(0).at("where"), "run.xtr launch 9");
+  const auto o = JsonDocument(render_json(run));
+  EXPECT_EQ(o.text("/schema"), "xtrace-check");
+  EXPECT_EQ(o.at("/schema_version"), "1");
+  EXPECT_EQ(o.text("/verdict"), "not trusted");
+  EXPECT_EQ(o.at("/exit_status"), "3");
+  EXPECT_EQ(o.at("/timing_judged"), "true");
+  EXPECT_EQ(o.text("/rows/0/verdict"), "not trusted");
+  EXPECT_EQ(o.text("/rows/0/timing"), "trusted");
+  EXPECT_EQ(o.at("/rows/0/metrics/code_bytes"), one_line(R"({"before": 1000, "after": 1500})"));
+  EXPECT_EQ(o.at("/rows/0/findings/0"), one_line(R"({"code": "occupancy", "effect": "not trusted", "text": "8 -> 7 CTAs per SM"})"));
+  EXPECT_EQ(o.text("/rows/0/findings/1/effect"), "note");
+  EXPECT_EQ(o.at("/rows/1/timing"), "null");
+  EXPECT_EQ(o.text("/rows/1/timing_not_judged"), "no budget");
+  EXPECT_EQ(o.at("/rows/1/metrics/time/ratio_low"), "null");
+  EXPECT_EQ(o.at("/rows/2/metrics"), "null");
+  EXPECT_EQ(o.text("/rows/2/refused"), "why");
+  EXPECT_EQ(o.text("/errors/0/where"), "run.xtr launch 9");
 }
 
 TEST(CheckJson, ABaselineIsReadBack) {
@@ -102,9 +103,9 @@ TEST(CheckJson, ABaselineIsReadBack) {
 
 TEST(CheckJson, RefusesWhatIsNoBaseline) {
   const auto edited = [](auto edit) {
-    auto o = nlohmann::json::parse(render_json(sample_run()));
+    auto o = parse_json(render_json(sample_run()));
     edit(o);
-    return o.dump();
+    return json_text(o, -1);
   };
   const std::pair<std::string, const char*> cases[] = {
       {"", "b.json is not JSON"},

@@ -1,7 +1,7 @@
 // The injected library, end to end.
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "tests/json_document.h"
 #include "tests/unit/inject/record_fixture.h"
 
 namespace xtrace::inject {
@@ -294,49 +294,49 @@ TEST_F(Record, TheSummaryAsJson) {
   const auto summary = [&](const std::string& scenario, std::vector<std::string> options) {
     options.insert(options.end(), {"--json", (directory_ / "summary.json").string(), "--overwrite"});
     const Recording run = record(scenario, options);
-    const auto j = nlohmann::json::parse(text_of(directory_ / "summary.json"), nullptr, false);
-    EXPECT_EQ(j.at("schema"), "xtrace-record-summary") << run.err;
-    EXPECT_EQ(j.at("exit_status"), run.status) << scenario;
-    EXPECT_EQ(j.at("program").at("command"), (std::vector<std::string>{XTRACE_FAKE_APP, scenario}));
+    const JsonDocument j(text_of(directory_ / "summary.json"));
+    EXPECT_EQ(j.text("/schema"), "xtrace-record-summary") << run.err;
+    EXPECT_EQ(j.at("/exit_status"), fmt::format("{}", run.status)) << scenario;
+    EXPECT_EQ(j.at("/program/command"), fmt::format("[\"{}\",\"{}\"]", XTRACE_FAKE_APP, scenario));
     fs::remove(directory_ / "summary.json");
     return j;
   };
   auto j = summary("basic", {"--launches", "0-1"});
-  EXPECT_EQ(j.at("bundle"), (directory_ / "run.xtr").lexically_normal().string());
-  EXPECT_EQ(j.at("complete"), true);
-  EXPECT_EQ(j.at("launches"), nlohmann::json::parse(R"({"seen": 3, "recorded": 2, "skipped": 0, "not_asked_for": 1, "captured": 0})"));
-  EXPECT_EQ(j.at("memory_bytes"), 4 * 4000);
-  EXPECT_EQ(j.at("stored_bytes"), fs::file_size(directory_ / "run.xtr/pack"));
-  EXPECT_GT(j.at("seconds"), 0);
-  EXPECT_EQ(j.at("program").at("exit_status"), 7);
-  for (const char* field : {"error", "hint"}) EXPECT_TRUE(j.at(field).is_null());
-  EXPECT_TRUE(j.at("skipped").empty());
+  EXPECT_EQ(j.text("/bundle"), (directory_ / "run.xtr").lexically_normal().string());
+  EXPECT_EQ(j.at("/complete"), "true");
+  EXPECT_EQ(j.at("/launches"), one_line(R"({"seen": 3, "recorded": 2, "skipped": 0, "not_asked_for": 1, "captured": 0})"));
+  EXPECT_EQ(j.at("/memory_bytes"), "16000");
+  EXPECT_EQ(j.at("/stored_bytes"), fmt::format("{}", fs::file_size(directory_ / "run.xtr/pack")));
+  EXPECT_GT(std::stod(j.at("/seconds")), 0);
+  EXPECT_EQ(j.at("/program/exit_status"), "7");
+  for (const char* field : {"/error", "/hint"}) EXPECT_EQ(j.at(field), "null");
+  EXPECT_EQ(j.size("/skipped"), 0);
 
   j = summary("capture", {});
-  EXPECT_EQ(j.at("launches"),
-            nlohmann::json::parse(R"({"seen": 4, "recorded": 2, "skipped": 2, "not_asked_for": 0, "captured": 1})"));
-  ASSERT_EQ(j.at("skipped").size(), 2u);
-  EXPECT_EQ(j.at("skipped")[0].at("reason"), "graph launch");
-  EXPECT_EQ(j.at("skipped")[0].at("count"), 1);
-  EXPECT_THAT(j.at("skipped")[0].at("hint").get<std::string>(), HasSubstr("without CUDA graphs"));
-  EXPECT_EQ(j.at("skipped")[1].at("count"), 1);
-  EXPECT_TRUE(j.at("skipped")[1].at("hint").is_null());
-  EXPECT_EQ(j.at("error"), "2 launches that were asked for were not recorded");
+  EXPECT_EQ(j.at("/launches"),
+            one_line(R"({"seen": 4, "recorded": 2, "skipped": 2, "not_asked_for": 0, "captured": 1})"));
+  ASSERT_EQ(j.size("/skipped"), 2);
+  EXPECT_EQ(j.text("/skipped/0/reason"), "graph launch");
+  EXPECT_EQ(j.at("/skipped/0/count"), "1");
+  EXPECT_THAT(j.text("/skipped/0/hint"), HasSubstr("without CUDA graphs"));
+  EXPECT_EQ(j.at("/skipped/1/count"), "1");
+  EXPECT_EQ(j.at("/skipped/1/hint"), "null");
+  EXPECT_EQ(j.text("/error"), "2 launches that were asked for were not recorded");
 
   j = summary("variables", {"--quiet"});
-  EXPECT_EQ(j.at("warnings").size(), 2u);
+  EXPECT_EQ(j.size("/warnings"), 2);
 
   j = summary("killed", {});   // nobody counted
-  EXPECT_EQ(j.at("complete"), false);
-  EXPECT_EQ(j.at("launches"), nlohmann::json::parse(R"({"seen": null, "recorded": 3, "skipped": 0, "not_asked_for": null, "captured": null})"));
-  EXPECT_TRUE(j.at("program").at("exit_status").is_null());
-  EXPECT_EQ(j.at("program").at("signal"), 9);
-  EXPECT_EQ(j.at("hint"), "launches that were finished before can be used");
+  EXPECT_EQ(j.at("/complete"), "false");
+  EXPECT_EQ(j.at("/launches"), one_line(R"({"seen": null, "recorded": 3, "skipped": 0, "not_asked_for": null, "captured": null})"));
+  EXPECT_EQ(j.at("/program/exit_status"), "null");
+  EXPECT_EQ(j.at("/program/signal"), "9");
+  EXPECT_EQ(j.text("/hint"), "launches that were finished before can be used");
 
   j = summary("none", {});     // no bundle: that of the run before is not this one's
-  EXPECT_EQ(j.at("launches").at("recorded"), 0);
-  EXPECT_TRUE(j.at("memory_bytes").is_null());
-  EXPECT_EQ(j.at("error"), "the program launched no kernel: nothing was recorded");
+  EXPECT_EQ(j.at("/launches/recorded"), "0");
+  EXPECT_EQ(j.at("/memory_bytes"), "null");
+  EXPECT_EQ(j.text("/error"), "the program launched no kernel: nothing was recorded");
 }
 
 TEST_F(Record, TheSummaryOnStdoutStandsBehindTheProgramsOutput) {
@@ -345,7 +345,7 @@ TEST_F(Record, TheSummaryOnStdoutStandsBehindTheProgramsOutput) {
   EXPECT_EQ(run.err, "");
   const std::string own = "result 8, reads while busy 0\n";
   ASSERT_TRUE(run.out.starts_with(own)) << run.out;
-  EXPECT_EQ(nlohmann::json::parse(run.out.substr(own.size())).at("launches").at("recorded"), 3);
+  EXPECT_EQ(JsonDocument(run.out.substr(own.size())).at("/launches/recorded"), "3");
 }
 
 TEST_F(Record, ASummaryThatCanNotBeWrittenIsFoundOutBefore) {

@@ -5,7 +5,7 @@
 #include "instrument/sass/encode.h"
 #include "tests/unit/instrument/made_view.h"
 
-namespace xtrace::instrument::test {
+namespace xtrace::instrument::test::fork_rule_test {
 namespace {
 
 namespace enc = sass::enc;
@@ -108,4 +108,4 @@ TEST(ForkRule, OneStoreOfTheWholeRecord) {
 }
 
 }  // namespace
-}  // namespace xtrace::instrument::test
+}  // namespace xtrace::instrument::test::fork_rule_test

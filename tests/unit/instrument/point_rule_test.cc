@@ -5,7 +5,7 @@
 #include "instrument/sass/encode.h"
 #include "tests/unit/instrument/made_view.h"
 
-namespace xtrace::instrument::test {
+namespace xtrace::instrument::test::point_rule_test {
 namespace {
 
 namespace enc = sass::enc;
@@ -378,4 +378,4 @@ TEST(PointRule, PointsAtOnePlaceJoin) {
 }
 
 }  // namespace
-}  // namespace xtrace::instrument::test
+}  // namespace xtrace::instrument::test::point_rule_test

@@ -6,7 +6,7 @@
 #include "instrument/scratch.h"
 #include "tests/unit/instrument/made_view.h"
 
-namespace xtrace::instrument::test {
+namespace xtrace::instrument::test::rounds_rule_test {
 namespace {
 
 namespace enc = sass::enc;
@@ -143,4 +143,4 @@ TEST(RoundsRule, PlacesOfLanes) {
 }
 
 }  // namespace
-}  // namespace xtrace::instrument::test
+}  // namespace xtrace::instrument::test::rounds_rule_test

@@ -7,7 +7,7 @@
 #include "instrument/scratch.h"
 #include "tests/unit/instrument/fixture.h"
 
-namespace xtrace::instrument::test {
+namespace xtrace::instrument::test::sabotage_words_test {
 namespace {
 
 namespace enc = sass::enc;
@@ -230,4 +230,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, SabotageSectorWords, testing::Values("saxpy", 
                          [](const auto& p) { return std::string(p.param); });
 
 }  // namespace
-}  // namespace xtrace::instrument::test
+}  // namespace xtrace::instrument::test::sabotage_words_test

@@ -6,7 +6,7 @@
 #include "instrument/scratch.h"
 #include "tests/unit/instrument/made_view.h"
 
-namespace xtrace::instrument::test {
+namespace xtrace::instrument::test::sector_rule_test {
 namespace {
 
 namespace enc = sass::enc;
@@ -98,4 +98,4 @@ TEST(SectorRule, EveryStoreFillsItsSectors) {
 }
 
 }  // namespace
-}  // namespace xtrace::instrument::test
+}  // namespace xtrace::instrument::test::sector_rule_test

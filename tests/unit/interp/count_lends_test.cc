@@ -10,7 +10,7 @@
 #include "tests/unit/interp/assembled_launch.h"
 #include "tests/unit/interp/spliced_launch.h"
 
-namespace xtrace::interp_test {
+namespace xtrace::interp_test::count_lends_test {
 namespace {
 
 constexpr uint16_t sel_imm = 0x807, isetp_imm = 0x80c, mov_imm = 0x802, p2r = 0x803, vote = 0x806;
@@ -252,4 +252,4 @@ TEST_F(AwaitedRegister, HoldsTheSum) {
 }
 
 }  // namespace
-}  // namespace xtrace::interp_test
+}  // namespace xtrace::interp_test::count_lends_test

@@ -11,7 +11,7 @@
 #include "instrument/sass/encode.h"
 #include "tests/unit/interp/machine.h"
 
-namespace xtrace::interp_test {
+namespace xtrace::interp_test::lane_bases_test {
 namespace {
 
 using instrument::InstIndex;
@@ -176,4 +176,4 @@ TEST(LaneBases, AreWhatIsComputed) {
 }
 
 }  // namespace
-}  // namespace xtrace::interp_test
+}  // namespace xtrace::interp_test::lane_bases_test

@@ -15,7 +15,7 @@
 #include "trace/point_analysis.h"
 #include "trace/trace_file.h"
 
-namespace xtrace::interp_test {
+namespace xtrace::interp_test::point_test {
 namespace {
 
 using instrument::ProbeKind;
@@ -418,4 +418,4 @@ TEST_P(PointTrace, IsTheWitness) {
 INSTANTIATE_TEST_SUITE_P(Kernels, PointTrace, testing::ValuesIn(recorded_kernels()), [](const auto& p) { return p.param; });
 
 }  // namespace
-}  // namespace xtrace::interp_test
+}  // namespace xtrace::interp_test::point_test

@@ -4,7 +4,7 @@
 #include "base/bytes.h"
 #include "trace/mem_trace.h"
 
-namespace xtrace::trace {
+namespace xtrace::trace::mem_decode_test {
 namespace {
 
 constexpr uint64_t base = 0x400000000;
@@ -89,4 +89,4 @@ TEST(MemTrace, MapsAndLayoutsThatAreRefused) {
 }
 
 }  // namespace
-}  // namespace xtrace::trace
+}  // namespace xtrace::trace::mem_decode_test

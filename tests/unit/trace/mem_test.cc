@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "tests/json_document.h"
 #include "trace/mem_analysis.h"
 #include "trace/trace_file.h"
 
@@ -482,11 +482,11 @@ TEST(MemAnalysis, Tables) {
   EXPECT_THAT(text, HasSubstr("4.00"));
   EXPECT_THAT(render_csv(rows), HasSubstr("0x10,0,global,load,4,10,9,200,0,36,,,lanes,,,,,,,,,,a.cu:7,\"LDG.E R0, [R2]\"\n"));
   EXPECT_THAT(render_csv(rows), HasSubstr("0x210,2,shared,store,4,10,10,320,0,,40,10,lanes,,,,,,,,,,,\"STS [R2], R0\"\n"));
-  const auto json = nlohmann::json::parse(render_json(rows));
-  EXPECT_EQ(json[0]["sectors_per_request"], 4.0);
-  EXPECT_TRUE(json[0]["wavefronts"].is_null());
-  EXPECT_EQ(json[1]["wavefronts"], 40);
-  EXPECT_TRUE(json[1]["sectors"].is_null());
+  const auto json = JsonDocument(render_json(rows));
+  EXPECT_EQ(json.at("/0/sectors_per_request"), "4.0");
+  EXPECT_EQ(json.at("/0/wavefronts"), "null");
+  EXPECT_EQ(json.at("/1/wavefronts"), "40");
+  EXPECT_EQ(json.at("/1/sectors"), "null");
 }
 
 }  // namespace

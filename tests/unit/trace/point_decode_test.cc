@@ -5,7 +5,7 @@
 #include "trace/implied_points.h"
 #include "trace/varint.h"
 
-namespace xtrace::trace {
+namespace xtrace::trace::point_decode_test {
 namespace {
 
 using Kind = wire::Value::Kind;
@@ -282,4 +282,4 @@ TEST(PointFile, DamagedWarpsAreRefused) {
 }
 
 }  // namespace
-}  // namespace xtrace::trace
+}  // namespace xtrace::trace::point_decode_test

@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 
+#include "tests/json_document.h"
 #include "trace/mem_analysis.h"
 #include "trace/mem_columns.h"
 
-namespace xtrace::trace {
+namespace xtrace::trace::warp_access_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -233,11 +233,11 @@ TEST(WarpAccess, WhatIsMoved) {
   EXPECT_THAT(text, HasSubstr("0x7f00010000:0x7f00010050"));
   EXPECT_THAT(text, HasSubstr("2D of u32"));
   EXPECT_THAT(render_csv(rows), HasSubstr("0x110,1,global,load,,2,2,,,3,,,tensor,64,16,2,0x7f00010000,0x7f00010050,0x800,0x1040,1,0,a.cu:2,UTMALDG.2D\n"));
-  const auto json = nlohmann::json::parse(render_json(rows));
-  EXPECT_EQ(json[0]["moved"]["copies"], 2);
-  EXPECT_EQ(json[1]["moved"]["maps"][0]["text"], "2D of u32");
-  EXPECT_EQ(json[1]["sectors_per_request"], 1.5);
-  EXPECT_TRUE(json[1]["lanes"].is_null());
+  const auto json = JsonDocument(render_json(rows));
+  EXPECT_EQ(json.at("/0/moved/copies"), "2");
+  EXPECT_EQ(json.text("/1/moved/maps/0/text"), "2D of u32");
+  EXPECT_EQ(json.at("/1/sectors_per_request"), "1.5");
+  EXPECT_EQ(json.at("/1/lanes"), "null");
 }
 
 TEST(WarpAccess, WhatCanNotBe) {
@@ -276,8 +276,8 @@ TEST(WarpAccess, MapsThatNobodyKnows) {
   EXPECT_EQ(a.analysis.impossible(), 0u);
   const std::vector<AccessRow> rows{{map.accesses[1], s, "UTMALDG.2D", ""}};
   EXPECT_THAT(render_text(rows), HasSubstr("1 of 1 not known: nobody recorded it"));
-  EXPECT_TRUE(nlohmann::json::parse(render_json(rows))[0]["sectors"].is_null());
+  EXPECT_EQ(JsonDocument(render_json(rows)).at("/0/sectors"), "null");
 }
 
 }  // namespace
-}  // namespace xtrace::trace
+}  // namespace xtrace::trace::warp_access_test

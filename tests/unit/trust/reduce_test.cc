@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 
 #include "instrument/cubin/image.h"
 #include "instrument/instrument.h"
 #include "replay/interp/interp_backend.h"
+#include "tests/json_document.h"
 #include "tests/unit/interp/recordings.h"
 #include "tests/unit/trust/saboteur.h"
 #include "tools/xtrace/replay/launch_replay.h"
@@ -79,40 +79,40 @@ TEST(Reduce, WhatAReportShows) {
 TEST(Reduce, OutcomesAndTheirExitStatus) {
   ReductionReport r;
   r.bundle = "run.xtr", r.kernel = "scale", r.probe = "inst", r.sample = "all", r.launch = 3, r.instructions = 40;
-  const auto outcome = [&] { return nlohmann::json::parse(r.json(3)); };
-  EXPECT_EQ(outcome().at("outcome"), "does-not-diverge");
-  EXPECT_EQ(outcome().at("exit_status"), 0);
+  const auto outcome = [&] { return JsonDocument(r.json(3)); };
+  EXPECT_EQ(outcome().text("/outcome"), "does-not-diverge");
+  EXPECT_EQ(outcome().at("/exit_status"), "0");
   EXPECT_THAT(r.text(), HasSubstr("launch 3 does not diverge with all 40 instructions probed by inst"));
 
   r.doubts = "nothing-recorded";   // nobody saw it as it should be
-  EXPECT_EQ(outcome().at("outcome"), "not-known");
-  EXPECT_EQ(outcome().at("what"), "nothing-recorded");
-  EXPECT_EQ(outcome().at("exit_status"), 2);
+  EXPECT_EQ(outcome().text("/outcome"), "not-known");
+  EXPECT_EQ(outcome().text("/what"), "nothing-recorded");
+  EXPECT_EQ(outcome().at("/exit_status"), "2");
   EXPECT_THAT(r.text(), HasSubstr("nothing-recorded"));
 
   r.reduction = {{}, "replay-diverged: region 1", 2, true};
-  EXPECT_EQ(outcome().at("outcome"), "diverges-unprobed");
-  EXPECT_EQ(outcome().at("exit_status"), 1);
-  EXPECT_TRUE(outcome().at("culprits").empty());
+  EXPECT_EQ(outcome().text("/outcome"), "diverges-unprobed");
+  EXPECT_EQ(outcome().at("/exit_status"), "1");
+  EXPECT_EQ(outcome().size("/culprits"), 0);
   EXPECT_THAT(r.text(), HasSubstr("diverges without a probe, too: replay-diverged: region 1"));
 
   r.reduction = {{0x10, 0x40}, "output-diverged: region 0", 12, false};
   r.sass = {"FADD R0, R0, R1", "EXIT"};
   r.reproducer = "repro";
   const auto j = outcome();
-  EXPECT_EQ(j.at("outcome"), "reduced");
-  EXPECT_EQ(j.at("exit_status"), 1);
-  EXPECT_EQ(j.at("culprits"), nlohmann::json::parse(R"([{"pc": 16, "sass": "FADD R0, R0, R1"}, {"pc": 64, "sass": "EXIT"}])"));
-  EXPECT_EQ(j.at("at"), "pc:0x10 or pc:0x40");
-  EXPECT_EQ(j.at("replays"), 12);
-  EXPECT_EQ(j.at("reproducer"), "repro");
+  EXPECT_EQ(j.text("/outcome"), "reduced");
+  EXPECT_EQ(j.at("/exit_status"), "1");
+  EXPECT_EQ(j.at("/culprits"), one_line(R"([{"pc": 16, "sass": "FADD R0, R0, R1"}, {"pc": 64, "sass": "EXIT"}])"));
+  EXPECT_EQ(j.text("/at"), "pc:0x10 or pc:0x40");
+  EXPECT_EQ(j.at("/replays"), "12");
+  EXPECT_EQ(j.text("/reproducer"), "repro");
   EXPECT_THAT(r.text(), HasSubstr("2 of 40 instructions, probed alone, make launch 3 diverge (12 replays): pc:0x10 or pc:0x40"));
   EXPECT_THAT(r.text(), HasSubstr("0x10  FADD R0, R0, R1"));
 
   r.error = "disk full", r.hint = "free space";   // what was found stays
-  EXPECT_EQ(outcome().at("outcome"), "error");
-  EXPECT_EQ(outcome().at("exit_status"), 3);
-  EXPECT_EQ(outcome().at("culprits").size(), 2u);
+  EXPECT_EQ(outcome().text("/outcome"), "error");
+  EXPECT_EQ(outcome().at("/exit_status"), "3");
+  EXPECT_EQ(outcome().size("/culprits"), 2);
 }
 
 // A splicer that spoils the kernel's FADD whenever it puts a clock in front of it: just that instruction is found.

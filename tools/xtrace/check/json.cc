@@ -4,6 +4,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace xtrace::check {
 namespace {
 
@@ -122,12 +124,12 @@ std::string render_json(const CheckRun& run) {
   o["errors"] = Json::array();
   for (const RunError& e : run.errors)
     o["errors"].push_back({{"where", e.where}, {"message", e.message}, {"exit_status", e.exit}});
-  return o.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(o, 1);
 }
 
 Result<CheckRun> read_baseline(std::string_view text, const std::string& name) {
   const auto hint = "a baseline is what an earlier `xtrace check --json` wrote";
-  const Json o = Json::parse(text, nullptr, false);
+  const Json o = parse_ordered_json(text);
   if (o.is_discarded() || !o.is_object()) return with_hint(bad_input("{} is not JSON", name), hint);
   try {
     if (o.value("schema", "") != schema)

@@ -146,8 +146,14 @@ class IntervalRun {
       m.estimate = trace::estimate_interval(m.means);
       std::string text;
       for (const trace::RateMean& r : m.means) text += fmt::format(" 1:{} {:.2f}", r.one_in, r.cycles);
-      log_debug("{} {:#x}:{}; alone {:.2f}, other {:.2f}", static_cast<int>(key.around), key.pc, text, fmt::join(m.first_dense, " "),
-                fmt::join(m.other, " "));
+      // One by one: what fmt::join() of numbers instantiates takes seconds to compile.
+      const auto add_numbers = [&text](const char* name, const auto& numbers) {
+        text += name;
+        for (const double number : numbers) text += fmt::format(" {:.2f}", number);
+      };
+      add_numbers("; alone", m.first_dense);
+      add_numbers(", other", m.other);
+      log_debug("{} {:#x}:{}", static_cast<int>(key.around), key.pc, text);
     }
     out.records_lost = replays.lost();
     const SiteSeconds& s = replays.seconds();

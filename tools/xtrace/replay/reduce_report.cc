@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace xtrace::cli {
 
 Shown shown_by(const std::string& report_json) {
@@ -12,7 +14,7 @@ Shown shown_by(const std::string& report_json) {
     const auto numbers = reason.at("numbers").get<std::string>();
     to += (to.empty() ? "" : "; ") + reason.at("code").get<std::string>() + (numbers.empty() ? "" : ": " + numbers);
   };
-  const nlohmann::json report = nlohmann::json::parse(report_json);
+  const nlohmann::json report = parse_json(report_json);
   for (const auto& config : report.at("configs")) {
     if (!config.at("refused").is_null()) {
       shown.refused = config.at("refused").get<std::string>();
@@ -65,7 +67,7 @@ std::string ReductionReport::json(int of_error) const {
   j["error"] = text_or_null(error);
   j["hint"] = text_or_null(hint);
   j["exit_status"] = exit_status(of_error);
-  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(j, 2);
 }
 
 }  // namespace xtrace::cli
