@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "instrument/collective.h"
+#include "trace/wire/leads_back.h"
 
 namespace xtrace::instrument {
 namespace {
@@ -128,17 +129,7 @@ std::vector<bool> whole_instructions(const Blocks& blocks, const std::vector<boo
 }
 
 bool Blocks::may_repeat(uint32_t block) const {
-  std::vector<bool> seen(blocks.size(), false);
-  std::vector<uint32_t> open = successors[block];
-  while (!open.empty()) {
-    const uint32_t b = open.back();
-    open.pop_back();
-    if (b == block) return true;
-    if (seen[b]) continue;
-    seen[b] = true;
-    open.insert(open.end(), successors[b].begin(), successors[b].end());
-  }
-  return false;
+  return wire::leads_back(blocks.size(), block, [&](uint32_t b) { return &successors[b]; });
 }
 
 bool Blocks::runs_once(uint32_t block) const {

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "trace/loss.h"
@@ -94,11 +92,7 @@ Result<std::unique_ptr<PerfettoExporter>> PerfettoExporter::create(const std::fi
       if (map.blocks[b].implied || map.blocks[b].placed) labels[b] += " (placed)";
   std::unique_ptr<PerfettoExporter> e(
       new PerfettoExporter(map, kind, std::move(clocks), std::move(labels), options));
-  e->path_ = path;
-  e->temporary_ = path;
-  e->temporary_ += ".tmp";
-  e->file_.open(e->temporary_, std::ios::binary | std::ios::trunc);
-  if (!e->file_) return environment("can not create {}: {}", e->temporary_.string(), std::strerror(errno));
+  XT_TRY_STATUS(e->output_.create(path));
 
   std::string names;
   put_bytes(names, field::interned_annotation_names, interned(annotation_pc, "pc"));
@@ -131,13 +125,6 @@ PerfettoExporter::PerfettoExporter(const wire::AddressMap& map, TraceKind kind, 
       options_(options),
       gaps_(map),
       named_(labels_.size(), false) {}
-
-PerfettoExporter::~PerfettoExporter() {
-  if (finished_ || temporary_.empty()) return;
-  file_.close();
-  std::error_code ignored;
-  std::filesystem::remove(temporary_, ignored);
-}
 
 void PerfettoExporter::packet(const std::string& body) {
   std::string p = body;
@@ -287,8 +274,7 @@ Status PerfettoExporter::add(const WarpTrace& t) {
 
 Status PerfettoExporter::flush(size_t above) {
   if (out_.size() < above) return {};
-  file_.write(out_.data(), static_cast<std::streamsize>(out_.size()));
-  if (!file_) return environment("can not write {}: {}", temporary_.string(), std::strerror(errno));
+  XT_TRY_STATUS(output_.write(out_.data(), out_.size()));
   summary_.bytes += out_.size();
   out_.clear();
   return {};
@@ -301,13 +287,7 @@ Result<PerfettoSummary> PerfettoExporter::finish() {
                         summary_.slices_left_out),
             0);
   XT_TRY_STATUS(flush(0));
-  file_.close();
-  if (!file_) return environment("can not finish {}: {}", temporary_.string(), std::strerror(errno));
-  std::error_code ec;
-  std::filesystem::rename(temporary_, path_, ec);
-  if (ec)
-    return environment("can not rename {} to {}: {}", temporary_.string(), path_.string(), ec.message());
-  finished_ = true;
+  XT_TRY_STATUS(output_.finish());
   return summary_;
 }
 

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "trace/clock_model.h"
+#include "trace/output_file.h"
 #include "trace/record_gaps.h"
 #include "trace/warp_trace.h"
 
@@ -36,7 +36,6 @@ class PerfettoExporter {
                                                           const wire::AddressMap& map, TraceKind kind,
                                                           ClockModel clocks, std::vector<std::string> labels,
                                                           const PerfettoOptions& options);
-  ~PerfettoExporter();
   // Slices end where the next record of the warp begins (the last one at the warp's exit), so they show what
   // the warp did, waiting included. Those of blocks without a clock of their own (wire::Block::implied) say
   // "(placed)". Where other parts of sparse sites record blocks that may lie between, a slice lasts no longer than it must: by its
@@ -64,14 +63,12 @@ class PerfettoExporter {
   const std::vector<std::string> labels_;
   const PerfettoOptions options_;
   const RecordGaps gaps_;
-  std::filesystem::path path_, temporary_;
-  std::ofstream file_;
+  OutputFile output_;
   std::string out_;
   std::vector<bool> named_, sm_described_;
   bool first_packet_ = true;
   uint64_t last_ns_ = 0;
   PerfettoSummary summary_;
-  bool finished_ = false;
 };
 
 }  // namespace xtrace::trace

@@ -129,32 +129,14 @@ void decode_warp(VarintReader& in, const TraceMeta& meta, WarpTrace& t) {
 
 Result<std::unique_ptr<TraceFileWriter>> TraceFileWriter::create(const std::filesystem::path& path,
                                                                  const TraceMeta& meta, int zstd_level) {
-  std::unique_ptr<TraceFileWriter> w(new TraceFileWriter(path, zstd_level, meta.map));
+  std::unique_ptr<TraceFileWriter> w(new TraceFileWriter(zstd_level, meta.map));
   w->kind_ = meta.kind;
-  w->temporary_ = path;
-  w->temporary_ += ".tmp";
-  w->file_.open(w->temporary_, std::ios::binary | std::ios::trunc);
-  if (!w->file_) return environment("can not create {}: {}", w->temporary_.string(), std::strerror(errno));
-  XT_TRY_STATUS(w->put(magic, sizeof magic));
+  XT_TRY_STATUS(w->output_.create(path));
+  XT_TRY_STATUS(w->output_.write(magic, sizeof magic));
   const uint32_t versions[2] = {trace_file_version, wire::version};
-  XT_TRY_STATUS(w->put(versions, sizeof versions));
+  XT_TRY_STATUS(w->output_.write(versions, sizeof versions));
   XT_TRY_STATUS(w->put_frame(tag_meta, encode_meta(meta)));
   return w;
-}
-
-TraceFileWriter::~TraceFileWriter() {
-  if (finished_) return;
-  file_.close();
-  std::error_code ignored;
-  std::filesystem::remove(temporary_, ignored);
-}
-
-Status TraceFileWriter::put(const void* data, size_t size) {
-  file_.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
-  if (!file_)
-    return environment("can not write {} bytes to {}: {}", size, temporary_.string(), std::strerror(errno));
-  written_ += size;
-  return {};
 }
 
 Status TraceFileWriter::put_frame(uint32_t tag, const std::string& raw) {
@@ -167,8 +149,8 @@ Status TraceFileWriter::put_frame(uint32_t tag, const std::string& raw) {
       ZSTD_compress2(context.get(), compressed.data(), compressed.size(), raw.data(), raw.size());
   if (ZSTD_isError(n)) return internal("zstd: {}", ZSTD_getErrorName(n));
   const FrameHeader header{tag, 0, n, raw.size()};
-  XT_TRY_STATUS(put(&header, sizeof header));
-  return put(compressed.data(), n);
+  XT_TRY_STATUS(output_.write(&header, sizeof header));
+  return output_.write(compressed.data(), n);
 }
 
 Status TraceFileWriter::add(const WarpTrace& trace) {
@@ -230,14 +212,7 @@ Status TraceFileWriter::finish(const DecodeSummary& s) {
       put_varint(out, v);
   }
   XT_TRY_STATUS(put_frame(tag_end, out));
-  file_.close();
-  if (!file_) return environment("can not finish {}: {}", temporary_.string(), std::strerror(errno));
-  std::error_code ec;
-  std::filesystem::rename(temporary_, path_, ec);
-  if (ec)
-    return environment("can not rename {} to {}: {}", temporary_.string(), path_.string(), ec.message());
-  finished_ = true;
-  return {};
+  return output_.finish();
 }
 
 // --- reading

@@ -18,6 +18,7 @@
 #include "trace/implied_points.h"
 #include "trace/mem_columns.h"
 #include "trace/mem_trace.h"
+#include "trace/output_file.h"
 #include "trace/point_trace.h"
 #include "trace/varint.h"
 #include "trace/warp_trace.h"
@@ -55,14 +56,13 @@ class TraceFileWriter {
   // permission).
   static Result<std::unique_ptr<TraceFileWriter>> create(const std::filesystem::path& path,
                                                          const TraceMeta& meta, int zstd_level = 3);
-  ~TraceFileWriter();  // removes the temporary file unless finish() succeeded
   Status add(const WarpTrace& trace);
   // For a mem trace, in place of add(): what decode_mem() visits goes into the file.
   MemVisitor& mem() { return mem_; }
   // For a point trace likewise, what decode_points() visits.
   PointVisitor& points() { return points_; }
   Status finish(const DecodeSummary& summary);
-  uint64_t bytes_written() const { return written_; }
+  uint64_t bytes_written() const { return output_.bytes(); }
 
  private:
   // Each warp, once it is whole, joins the next frame.
@@ -90,19 +90,15 @@ class TraceFileWriter {
     const wire::AddressMap map_;
     PointEncoder encoder_;
   };
-  TraceFileWriter(std::filesystem::path path, int level, const wire::AddressMap& map)
-      : path_(std::move(path)), level_(level), mem_(*this, map), points_(*this, map) {}
+  TraceFileWriter(int level, const wire::AddressMap& map) : level_(level), mem_(*this, map), points_(*this, map) {}
   Status close_warp(uint64_t records);   // that was appended to pending_
-  Status put(const void* data, size_t size);
   Status put_frame(uint32_t tag, const std::string& raw);
 
-  std::filesystem::path path_, temporary_;
-  std::ofstream file_;
+  OutputFile output_;
   int level_;
   TraceKind kind_ = TraceKind::block;
   std::string pending_;  // encoded warps that make up the next frame
-  uint64_t written_ = 0, warps_ = 0, records_ = 0;
-  bool finished_ = false;
+  uint64_t warps_ = 0, records_ = 0;
   MemWriter mem_;
   PointWriter points_;
 };

@@ -1,4 +1,3 @@
-#include <signal.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include "capture/bundle/chunk_store.h"
 #include "capture/bundle/framing.h"
 #include "capture/bundle/launch_check.h"
+#include "capture/bundle/signals_blocked.h"
 
 namespace xtrace::bundle {
 namespace {
@@ -24,20 +24,6 @@ ByteView chunk_at(ByteView data, uint64_t index) {
   const uint64_t offset = index * chunk_bytes;
   return data.subspan(offset, std::min<uint64_t>(chunk_bytes, data.size() - offset));
 }
-
-// Blocks every signal for the life of the object; threads started meanwhile inherit the mask.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 

@@ -1,11 +1,11 @@
-// Threads of the recorder must never run the application's signal handlers: what they start inherits this
-// mask.
+// Blocks every signal for the life of the object. Threads that are started meanwhile inherit the mask: those of the recorder and of the
+// writer must never run the application's signal handlers.
 #pragma once
 
 #include <pthread.h>
 #include <signal.h>
 
-namespace xtrace::inject {
+namespace xtrace::bundle {
 
 class SignalsBlocked {
  public:
@@ -22,4 +22,4 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-}  // namespace xtrace::inject
+}  // namespace xtrace::bundle

@@ -2,7 +2,8 @@
 
 #include <thread>
 
-#include "capture/inject/signals.h"
+#include "capture/bundle/signals_blocked.h"
+
 
 namespace xtrace::inject {
 
@@ -45,7 +46,7 @@ Drainer::Drainer(const DriverApi& api, std::function<void()> on_thread_start)
 Drainer::Outcome Drainer::drain(CUcontext context, std::chrono::milliseconds timeout) {
   Outcome outcome;
   if (!started_) {
-    const SignalsBlocked blocked;
+    const bundle::SignalsBlocked blocked;
     std::thread([shared = shared_] { shared->run(); }).detach();
     started_ = true;
   }

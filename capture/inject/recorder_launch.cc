@@ -1,12 +1,12 @@
 #include <algorithm>
 
+#include "capture/bundle/signals_blocked.h"
 #include "capture/inject/cubin_facts.h"
 #include "capture/inject/environment.h"
 #include "capture/inject/param_block.h"
 #include "capture/inject/pending_launch.h"
 #include "capture/inject/recorder.h"
 #include "capture/inject/relaxed_capture.h"
-#include "capture/inject/signals.h"
 
 namespace xtrace::inject {
 namespace {
@@ -96,7 +96,7 @@ Status Recorder::ensure_bundle(CUcontext context) {
   bundle::WriterOptions options;
   options.zstd_level = static_cast<int>(settings_.zstd_level);
   options.overwrite = settings_.overwrite != 0;
-  const SignalsBlocked blocked;
+  const bundle::SignalsBlocked blocked;
   XT_TRY(writer_, bundle::BundleWriter::create(settings_.output, env, options));
   device_ = dev;
   writer_made_ = true;

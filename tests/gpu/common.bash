@@ -25,4 +25,32 @@ capture() {
   sed -n '1,60s/^/  err: /p' "$work/stderr"
 }
 
+# Of the output that was captured, what is the same in every run: without the checksums of lines that begin with a name in `changing`.
+changing=()
+unchanging() {
+  local name script=
+  for name in "${changing[@]}"; do script+="/^$name/s/checksum [0-9a-f]*/checksum -/;"; done
+  sed "$script" "$work/stdout"
+}
+
+# A program and its arguments, without xtrace.
+alone() {
+  capture "$@"
+  [ "$status" -eq 0 ] || fail "$* fails without xtrace"
+  unchanging > "$work/plain"
+}
+
+# Options of xtrace record, --, and what alone() ran last: output and status stay the same.
+record() {
+  capture "$XTRACE" record "$@"
+  [ "$status" -eq 0 ] || fail "xtrace record ended with $status"
+  unchanging | diff "$work/plain" - || fail "the output differs"
+}
+
+# The status is the verdict, which also judges time; what a test requires is in the report.
+replay() {
+  capture "$XTRACE" replay "$@"
+  [ "$status" -le 2 ] || fail "xtrace replay ended with $status"
+}
+
 need_app() { [ -x "$app" ] || skip "no $app: it is built where nvcc is"; }

@@ -9,9 +9,8 @@ far=
 for kernel in sgemm spmv_csr transpose_tiled wmma_gemm histogram; do
   step "$kernel: record, all intervals, samples"
   "$XTRACE" record -q -o "$work/$kernel.xtr" -- "$app" --only "$kernel" > "$work/stdout"
-  capture "$XTRACE" replay "$work/$kernel.xtr" --quiet --probes=pair,inst --sample=all --sample=clocks:all --pair-sites=100000 --interval-sites=100000 \
+  replay "$work/$kernel.xtr" --quiet --probes=pair,inst --sample=all --sample=clocks:all --pair-sites=100000 --interval-sites=100000 \
     --json "$XTRACE_OUT/intervals-$kernel.json"
-  [ "$status" -le 2 ] || fail "xtrace replay ended with $status"
   python3 "$XTRACE_ROOT/tests/gpu/ncu_counts.py" samples "$XTRACE_OUT/samples-$kernel.json" --kernel "$kernel" -- \
     "$app" --only "$kernel" --iterations 3
   python3 "$XTRACE_ROOT/tests/gpu/pc_sampling.py" "$XTRACE_OUT/intervals-$kernel.json" "$XTRACE_OUT/samples-$kernel.json" || far="$far $kernel"

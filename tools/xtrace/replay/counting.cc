@@ -4,6 +4,7 @@
 
 #include "instrument/slot_plan.h"
 #include "tools/xtrace/replay/trace_run.h"
+#include "trace/wire/leads_back.h"
 
 namespace xtrace::cli {
 namespace {
@@ -61,17 +62,7 @@ void add_to(wire::BlockCount& sum, const wire::BlockCount& more) {
 }
 
 bool may_repeat(const std::vector<wire::Block>& blocks, uint32_t block) {
-  std::vector<bool> seen(blocks.size(), false);
-  std::vector<uint32_t> open = blocks[block].successors;
-  while (!open.empty()) {
-    const uint32_t b = open.back();
-    open.pop_back();
-    if (b == block || blocks[b].indirect) return true;
-    if (seen[b]) continue;
-    seen[b] = true;
-    open.insert(open.end(), blocks[b].successors.begin(), blocks[b].successors.end());
-  }
-  return blocks[block].indirect;
+  return wire::leads_back(blocks.size(), block, [&](uint32_t b) { return blocks[b].indirect ? nullptr : &blocks[b].successors; });
 }
 
 // A record for each lane, in every block where lanes come in other groups. False: that is too much.
