@@ -233,6 +233,24 @@ class Outputs(unittest.TestCase):
         self.assertEqual(self.replay("--launch=0", "--compare", "--traces=elsewhere").returncode, 0)
         self.assertEqual(self.replay("--launch=0").returncode, 2)   # emits none
 
+    def test_a_verdict_without_traces(self):
+        words = ("--launch=0", "--probes=block,count,mem,sync", "--compare")
+        self.assertEqual(self.replay(*words, "--no-traces", "--json=judged.json").returncode, 0)
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["judged.json", "run.xtr"])
+        self.assertFalse((self.folder / "run.xtr/traces").exists())
+        self.assertEqual(self.replay(*words, "--json=traced.json").returncode, 0)
+        judged, traced = (json.loads((self.folder / name).read_text())["launches"][0]["configs"] for name in ("judged.json", "traced.json"))
+        self.assertEqual([c["reasons"] for c in judged], [c["reasons"] for c in traced])
+        self.assertEqual([c["artefacts"] for c in judged], [[]] * 4)
+        self.assertTrue(all(c["artefacts"] for c in traced))
+
+    def test_check_writes_no_traces(self):
+        (self.folder / "policy.toml").write_text('[default]\nrequire = []\n[kernel."^saxpy$"]\nrequire = ["block", "mem"]\n')
+        done = self.run_xtrace("check", "run.xtr", "--backend=interp", "--quiet", "--policy=policy.toml", env=dict(os.environ, TMPDIR="/missing"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["policy.toml", "run.xtr"])
+        self.assertFalse((self.folder / "run.xtr/traces").exists())
+
     def test_no_folder_for_temporary_files(self):
         done = self.run_xtrace("reduce", "run.xtr", "--backend=interp", env=dict(os.environ, TMPDIR="/missing"))
         self.assertEqual(done.returncode, 3)

@@ -21,7 +21,6 @@
 #include "tools/xtrace/kernel_name.h"
 #include "tools/xtrace/measure_flags.h"
 #include "tools/xtrace/output_path.h"
-#include "tools/xtrace/scratch.h"
 #include "tools/xtrace/render_error.h"
 #include "tools/xtrace/replay/worker.h"
 #include "tools/xtrace/table.h"
@@ -82,7 +81,6 @@ std::vector<std::string> replay_command(const ReplayOptions& o, const CheckFlags
                                    "--probes",        probes,
                                    "--sample",        o.samples.front().text(),
                                    "--launch",        fmt::format("{}", fmt::join(ordinals, ",")),
-                                   "--traces",        o.traces.string(),
                                    "--backend",       f.backend};
   const auto number = [&](const char* flag, auto value) {
     command.insert(command.end(), {flag, fmt::format("{}", value)});
@@ -96,6 +94,8 @@ std::vector<std::string> replay_command(const ReplayOptions& o, const CheckFlags
   number("--max-slices", o.max_slices);
   number("--watchdog", o.watchdog_seconds);
   number("--device", o.device);
+  if (o.emit) command.insert(command.end(), {"--traces", o.traces.string()});
+  else command.push_back("--no-traces");
   if (o.quiet) command.push_back("--quiet");
   return command;
 }
@@ -142,7 +142,7 @@ class Check {
     }
     const fs::path traces = options_.traces;
     options_.bundle = bundle.reader->directory();
-    options_.traces = traces / bundle.name;
+    if (options_.emit) options_.traces = traces / bundle.name;
     bool done = true;
     for (const auto& [how, ordinals] : groups) {
       const std::string probes = fmt::format("{}", fmt::join(how.probes, ","));
@@ -259,7 +259,7 @@ void declare(CommandLine& line, CheckFlags& f) {
   line.option("--json", f.json, "write the results to this file; - for stdout instead of the table");
   line.option("--junit", f.junit, "write the results to this file as JUnit XML; - for stdout instead of the table");
   line.option("--traces", f.traces,
-              "keep the traces of trusted replays in this folder (default: they are thrown away)");
+              "write the traces of trusted replays to this folder (default: none are written)");
   line.option("--backend", f.backend,
               "driver (a GPU), interp (the CPU, time is not judged), interp-late (the same, with results as late as the code allows), "
               "or auto: the driver where there is one, else interp (default: auto)");
@@ -301,14 +301,8 @@ int run_check(int argc, char** argv) {
   }
   const auto bundles = open(f.bundles);
   if (!bundles) return report("check", bundles.error());
-  std::optional<Scratch> scratch;
-  if (f.traces.empty()) {
-    auto made = Scratch::make();
-    if (!made) return report("check", made.error());
-    scratch.emplace(std::move(*made));
-    options->max_slices = 1;  // nobody will look at the timelines
-  }
-  options->traces = scratch ? scratch->path() : fs::path(f.traces);
+  options->traces = f.traces;
+  options->emit = !f.traces.empty();
 
   Check work(*policy, f, *options);
   for (const Bundle& b : *bundles) {

@@ -23,7 +23,7 @@ struct Flags {
   std::string bundle, launches, kernel, probes, json, traces, keep_code, backend = "auto";
   std::string regs, regs_behind;
   std::vector<std::string> samples, places, customs, ranges;
-  bool compare = false, quiet = false, search = false, rotate = false;
+  bool compare = false, quiet = false, search = false, rotate = false, no_traces = false;
   double budget = 1.05;
   uint64_t interval_sites = 16, max_slices = 2'000'000;
   MeasureFlags measure;
@@ -82,6 +82,7 @@ Result<ReplayOptions> options_of(const Flags& f) {
   for (const std::string& text : f.ranges) XT_TRY_STATUS(parse_range(text, o.asked));
   o.rotate = f.rotate;
   o.compare = f.compare;
+  o.emit = !f.no_traces;
   o.quiet = f.quiet;
   o.search = f.search;
   o.budget = f.budget;
@@ -178,6 +179,7 @@ void declare(CommandLine& line, Flags& f) {
   line.option("--kernel", f.kernel, "only kernels whose name matches this regular expression");
   line.option("--json", f.json, "write all reports to this file as JSON; - for stdout instead of the tables");
   line.option("--traces", f.traces, "folder for what trusted traces leave behind (default: BUNDLE/traces)");
+  line.flag("--no-traces", f.no_traces, "judge only: no trace, timeline or table is written, and no launch is replayed for one");
   line.option("--keep-code", f.keep_code, "folder for the spliced cubins, one for each launch, probe and sample");
   line.option("--budget", f.budget, {1, 1000}, "largest ratio of times that is still trusted: 1.05 is 5 % more (default: 1.05)");
   f.measure.declare_timing(line);
@@ -208,6 +210,8 @@ int run_replay(int argc, char** argv) {
 
   if (!f.compare && line.given("--budget"))
     return usage_error("replay", "--budget without --compare", "times are held against a budget where they are compared");
+  if (f.no_traces && !f.traces.empty()) return usage_error("replay", "--traces with --no-traces", "either name a folder for traces, or do without them");
+  if (f.no_traces && f.search) return usage_error("replay", "--search with --no-traces", "it looks for the trace to write");
   for (const std::string& text : f.customs)   // that a file is missing is no mistake of the command line
     if (text.starts_with('@'))
       if (const auto file = read_file(text.substr(1)); !file) return report("replay", file.error());
@@ -221,7 +225,7 @@ int run_replay(int argc, char** argv) {
   if (!ordinals) return report("replay", ordinals.error());
   for (const auto& [path, folder] : {std::pair(f.json, false), {f.traces, true}, {f.keep_code, true}})
     if (const Status writable = can_be_written(path, folder); !writable) return report("replay", writable.error());
-  if (f.traces.empty() && f.compare) {   // else nothing is emitted
+  if (f.traces.empty() && f.compare && !f.no_traces) {   // else nothing is emitted
     Status writable = can_be_written(f.bundle, true);
     if (writable && std::filesystem::exists(options->traces)) writable = can_be_written(options->traces.string(), true);
     if (!writable) {

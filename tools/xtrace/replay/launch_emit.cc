@@ -11,7 +11,7 @@ using diff::ConfigReport;
 }  // namespace
 
 Status LaunchReplay::emit() {
-  if (!context_) return {};
+  if (!context_ || !options_.emit) return {};
   const SourceMap sources = source_map(launch_.code, launch_.record.kernel);
   const EmitContext e{*context_, options_, sources, stem_of(launch_.record)};
   for (Run& run : runs_) {

@@ -48,6 +48,7 @@ struct ReplayOptions {
   std::string at_text;
   bool search = false;               // emit the richest configuration that stays trusted within the budget, and no other
   bool compare = false;
+  bool emit = true;                  // what trusted traces leave behind; false: nobody asks for more than the verdict
   bool quiet = false;
   std::string announced_by = "replay";   // the command that says on stderr which backend it took; empty: nobody
   double budget = 1.05;
