@@ -201,7 +201,7 @@ class Told {
     early.values = {what};
     m.claims.points = {early, late};
     m.claims.nth = 1;
-    return test::found(m);
+    return point_rule_test::found(m);
   }
 };
 
@@ -323,7 +323,7 @@ class Joined {
     m.v.address_store.assign(words.size(), false);
     m.claims.points = points;
     m.claims.nth = nth;
-    return test::found(m);
+    return point_rule_test::found(m);
   }
 };
 
