@@ -3,14 +3,13 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <vector>
 
 #include "instrument/cubin/join_info.h"
 #include "instrument/sass/branch.h"
-#include "instrument/sass/effects.h"
 #include "instrument/sass/encode.h"
-#include "instrument/sass/print.h"
 
 namespace xtrace::instrument {
 namespace {
@@ -74,12 +73,13 @@ class Gatherer {
   Result<sass::RawInst> word_of(const Relocation& r) const {
     return read_at<sass::RawInst>(section(r.target_section).data, r.offset / sass::inst_bytes * sass::inst_bytes, "instruction of a relocation");
   }
-  // REL: the immediate of the instruction, of which each relocation has one half. [nvlink 13.0, sm_80: 0]
+  // REL: in the instruction; where an address has two relocations, each has one half of it. [nvlink 13.0, sm_80: 0]
   Result<int64_t> addend(const Relocation& r) const {
     if (r.has_addend) return r.addend;
     XT_TRY(const sass::RawInst w, word_of(r));
-    if ((r.type == low_half || r.type == high_half) && get_bits(w, immediate_field) != 0) return unsupported("{}: the addend is not known", text(r));
-    return 0;
+    const bool is_half = r.type == low_half || r.type == high_half, is_call = sass::opcode13(w) == op_call_absolute;
+    if ((is_half && get_bits(w, immediate_field) == 0) || (is_call && sass::branch_immediate(arch_, w) == 0)) return 0;
+    return unsupported("{}: the addend is not known", text(r));
   }
 
   // --- which sections
@@ -94,6 +94,7 @@ class Gatherer {
 
   Status point_to(uint32_t function) {
     const Symbol& f = image_.symbols()[function];
+    if (!f.is_function() || !is_defined(f) || !section(f.section).name.starts_with(text_prefix)) return unsupported("pointers lead to {}, which is no function of the program", f.name);
     if (f.is_entry()) return unsupported("the address of kernel {} is taken", f.name);
     if (!addresses_.contains(function))
       return with_hint(unsupported("pointers lead to function {}, and no variable that was recorded holds its address", f.name),
