@@ -234,18 +234,18 @@ class Outputs(unittest.TestCase):
         self.assertEqual(self.replay("--launch=0").returncode, 2)   # emits none
 
     def test_a_verdict_without_traces(self):
-        words = ("--launch=0", "--probes=block,count,mem,sync", "--compare")
+        words = ("--launch=0", "--probes=block,count,mem", "--compare")
         self.assertEqual(self.replay(*words, "--no-traces", "--json=judged.json").returncode, 0)
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["judged.json", "run.xtr"])
         self.assertFalse((self.folder / "run.xtr/traces").exists())
         self.assertEqual(self.replay(*words, "--json=traced.json").returncode, 0)
         judged, traced = (json.loads((self.folder / name).read_text())["launches"][0]["configs"] for name in ("judged.json", "traced.json"))
         self.assertEqual([c["reasons"] for c in judged], [c["reasons"] for c in traced])
-        self.assertEqual([c["artefacts"] for c in judged], [[]] * 4)
+        self.assertEqual([c["artefacts"] for c in judged], [[]] * 3)
         self.assertTrue(all(c["artefacts"] for c in traced))
 
     def test_check_writes_no_traces(self):
-        (self.folder / "policy.toml").write_text('[default]\nrequire = []\n[kernel."^saxpy$"]\nrequire = ["block", "mem"]\n')
+        (self.folder / "policy.toml").write_text('[default]\nrequire = []\n[kernel."^saxpy$"]\nrequire = ["block", "inst"]\n')
         done = self.run_xtrace("check", "run.xtr", "--backend=interp", "--quiet", "--policy=policy.toml", env=dict(os.environ, TMPDIR="/missing"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["policy.toml", "run.xtr"])
