@@ -19,7 +19,6 @@
 
 #include "tests/random/launches.h"
 #include "tests/soak/plan.h"
-#include "tests/unit/interp/recordings.h"
 
 namespace xtrace::soak {
 namespace {
@@ -324,7 +323,7 @@ int matrix(const std::string& kernel, const std::string& probe, Where where, Cel
   bool whole = true;
   fmt::print("# kernel\tprobe\tsample\tresult\n");
   if (is_random(cells)) whole = run_random(m, *machine, cubins);
-  for (const std::string& k : is_random(cells) ? std::vector<std::string>() : interp_test::recorded_kernels()) {
+  for (const std::string& k : is_random(cells) ? std::vector<std::string>() : kept_kernels()) {
     if (!kernel.empty() && k != kernel) continue;
     kernels.insert(k);
     whole = whole && m.run(k, probe);

@@ -11,9 +11,27 @@
 #ifdef XTRACE_HAVE_DRIVER
 #include "replay/driver/driver_backend.h"
 #endif
+#include "tests/unit/interp/linked_launch.h"
 #include "tests/unit/interp/recordings.h"
+#include "tools/xtrace/replay/whole_launch.h"
 
 namespace xtrace::soak {
+namespace {
+
+replay::LaunchImage launch_of(const std::string& kernel) {
+  if (!kernel.starts_with("linked_")) return interp_test::recorded_launch(kernel);
+  replay::LaunchImage launch = linked_code::linked_launch("sm_90", kernel).launch;
+  if (const Status whole = cli::make_whole(launch); !whole) throw std::runtime_error(whole.error().to_string());
+  return launch;
+}
+
+}  // namespace
+
+std::vector<std::string> kept_kernels() {
+  std::vector<std::string> all = interp_test::recorded_kernels();
+  all.insert(all.end(), std::begin(linked_code::linked_kernels), std::end(linked_code::linked_kernels));
+  return all;
+}
 
 Where taken_from(std::vector<std::string>& words) {
   const std::string last = words.empty() ? "" : words.back();
@@ -30,8 +48,8 @@ namespace {
 Status another_layout_until_placed(replay::Backend& gpu) {
   constexpr const char* layouts = "XTRACE_SOAK_LAYOUT";   // tried before this one
   constexpr int most = 6;
-  for (const std::string& kernel : interp_test::recorded_kernels()) {
-    const replay::LaunchImage launch = interp_test::recorded_launch(kernel);
+  for (const std::string& kernel : kept_kernels()) {
+    const replay::LaunchImage launch = launch_of(kernel);
     const Status placed = gpu.prepare(launch);
     if (placed) {
       XT_TRY_STATUS(gpu.finish());
@@ -123,7 +141,7 @@ std::vector<bool> sides_by_groups(const instrument::Splicer& splicer) {
 }  // namespace
 
 Result<std::unique_ptr<Recording>> Recording::open(const std::string& kernel, Machine& machine) {
-  return open(interp_test::recorded_launch(kernel), machine);
+  return open(launch_of(kernel), machine);
 }
 
 Result<std::unique_ptr<Recording>> Recording::open(replay::LaunchImage image, Machine& machine) {

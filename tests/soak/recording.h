@@ -29,6 +29,9 @@ struct Machine {
   static Result<Machine> make(Where where);
 };
 
+// Those of tests/unit/interp/recordings.h, and of linked_launch.h, which nobody recorded and whose code is made whole first.
+std::vector<std::string> kept_kernels();
+
 class Recording {
  public:
   // The interpreter runs the kernel once; its outputs must be the recorded ones. `unsupported` where the kernel is refused.

@@ -3,80 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <map>
-
-#include "base/file.h"
 #include "instrument/instrument.h"
 #include "replay/interp/interp_backend.h"
+#include "tests/unit/interp/linked_launch.h"
 #include "tools/xtrace/replay/launch_replay.h"
 #include "tools/xtrace/replay/whole_launch.h"
 
 namespace xtrace::cli::linked_code {
 namespace {
 
+using namespace xtrace::linked_code;
+
 using instrument::ProbeKind;
 using testing::HasSubstr;
 
-constexpr uint32_t threads = 64, blocks = 3, shapes = 32;
-constexpr uint64_t out = 0x7d0000100000, objects = 0x7d0000200000, taken = 0x7d0000300000, variables = 0x7e1234567000, functions = 0x7f5a98765000;
-
-Bytes linked(const std::string& arch) { return read_file(std::string(XTRACE_SOURCE_DIR) + "/fixtures/cubins/linked/" + arch + ".cubin").value(); }
-
-// In no order of the cubin's, as far apart as functions may lie.
-uint64_t address_of(const std::string& function) {
-  static const char* const order[] = {"_Z9step_downi", "_ZN6Stairs4growEi", "_Z7step_upi", "_ZN6Square6shrinkEi", "_ZN4Line4growEi", "_ZN5Shape6shrinkEi", "_ZN6Square4growEi", "_Z9step_bothi"};
-  for (uint64_t k = 0; k < std::size(order); ++k)
-    if (function == order[k]) return functions + k * 0x800;
-  ADD_FAILURE() << function;
-  return 0;
-}
-
-struct Recording {
-  replay::LaunchImage launch;
-  std::map<std::string, uint64_t> variable;
-
-  Recording(const std::string& arch, const std::string& kernel, const std::vector<uint64_t>& params) {
-    launch.code = linked(arch);
-    launch.record.kernel = kernel;
-    launch.record.grid = {blocks, 1, 1};
-    launch.record.block = {threads, 1, 1};
-    const cubin::Image image = cubin::Image::parse(launch.code).value();
-    const auto info = cubin::kernel_info(image, kernel).value();
-    for (const cubin::ParamInfo& p : info.params) launch.record.params.push_back({p.offset, p.size});
-    launch.record.param_block.resize(info.param_bytes);
-    for (size_t k = 0; k < params.size(); ++k) std::memcpy(launch.record.param_block.data() + info.params[k].offset, &params[k], info.params[k].size);
-    add(bundle::RegionKind::device, out, Bytes(4 * threads * blocks), "");
-    add(bundle::RegionKind::device, objects, Bytes(16 * shapes), "");
-    add(bundle::RegionKind::device, taken, Bytes(8 * threads * blocks), "");
-    uint64_t next = variables;
-    for (const cubin::Symbol& s : image.symbols()) {
-      if (!s.is_object() || s.section == 0 || s.name.starts_with("$") || s.name.starts_with("__")) continue;
-      const cubin::Section& in = image.sections()[s.section];
-      Bytes value(in.data.begin() + static_cast<ptrdiff_t>(s.value), in.data.begin() + static_cast<ptrdiff_t>(s.value + s.size));
-      for (const cubin::Relocation& r : image.relocations())
-        if (r.target_section == s.section && r.offset >= s.value && r.offset < s.value + s.size)
-          write_at(std::span<std::byte>(value), r.offset - s.value, address_of(image.symbols()[r.symbol].name));
-      variable[s.name] = next;
-      add(in.name == ".nv.constant3" ? bundle::RegionKind::constant : bundle::RegionKind::global, next, std::move(value), s.name);
-      next += 0x1000;
-    }
-  }
-
-  void add(bundle::RegionKind kind, uint64_t address, Bytes value, const std::string& name) {
-    bundle::Region region;
-    region.kind = kind;
-    region.address = DevPtr{address};
-    region.size = value.size();
-    region.symbol = name;
-    launch.record.regions.push_back(region);
-    launch.before.push_back(std::move(value));
-  }
-  template <typename T>
-  T read(const std::vector<Bytes>& memory, size_t region, uint64_t index) const {
-    return read_at<T>(memory[region], index * sizeof(T), "memory").value();
-  }
-};
+using Recording = Launch;
 
 // What the functions of linked_functions.cu do.
 uint32_t up(uint32_t a) { return a * 7 + 3; }
@@ -102,20 +43,7 @@ struct Kind {
 
 // Executes the whole launch on the interpreter; fills in what comes after.
 Recording executed(const std::string& arch, const std::string& kernel) {
-  std::vector<uint64_t> params;
-  if (kernel == "linked_make") params = {objects};
-  if (kernel == "linked_direct" || kernel == "linked_table") params = {out};
-  if (kernel == "linked_virtual") params = {objects, out};
-  if (kernel == "linked_argument") params = {address_of("_Z9step_bothi"), out};
-  if (kernel == "linked_taken") params = {1, taken, out};
-  Recording r(arch, kernel, params);
-  if (kernel == "linked_make") r.launch.record.grid = {1, 1, 1}, r.launch.record.block = {shapes, 1, 1};
-  if (kernel == "linked_virtual")
-    for (uint32_t k = 0; k < shapes; ++k) {
-      static const char* const tables[] = {"_ZTV4Line", "_ZTV6Square", "_ZTV6Stairs"};
-      write_at(std::span<std::byte>(r.launch.before[1]), k * 16, r.variable.at(tables[k % 3]) + 16);
-      write_at(std::span<std::byte>(r.launch.before[1]), k * 16 + 8, k);
-    }
+  Recording r = linked_launch(arch, kernel);
   const Status whole = make_whole(r.launch);
   EXPECT_TRUE(whole) << (whole ? "" : whole.error().to_string());
   const auto backend = replay::make_interp_backend();
@@ -175,7 +103,7 @@ TEST_P(LinkedCode, PointersKeepTheirRecordedValues) {
 }
 
 TEST_P(LinkedCode, IsReplayedUnderEveryProbe) {
-  for (const char* kernel : {"linked_make", "linked_direct", "linked_virtual", "linked_table", "linked_argument", "linked_taken"})
+  for (const char* kernel : linked_kernels)
     for (const Sample& sample : {Sample{}, Sample{2}}) {
       if (!runs(kernel)) continue;
       const Recording r = executed(GetParam(), kernel);
