@@ -41,18 +41,18 @@ class Points {
       if (n > 0 && !same_place(claims_.points[n - 1], *point_)) begin_ = first;
       if (!point_->joined) begin_record(n);
       else if (!joins(n)) continue;
-      const bool shares = n < record_.last && same_place(claims_.points[next_joined(n)], *point_);   // the words here, with the one behind it
-      const Move move = shares ? Move{} : find_bump();
-      if (n == record_.last ? !move.right : move.word.has_value()) {
-        fail(move.word.value_or(begin_), n == record_.last ? fmt::format("the cursor does not move by {} bytes", record_.bytes)
-                                                           : fmt::format("the cursor moves, and point {} joins in the record", record_.last));
-        record_.bytes = 0;
-        continue;
+      if (n == record_.last) {
+        const auto bump = find_bump();
+        if (!bump) {
+          fail(begin_, fmt::format("the cursor does not move by {} bytes", record_.bytes));
+          continue;
+        }
+        stays_until(*bump);
+        end_ = *bump;
+        from = end_ + 1;
       }
-      if (move.word) end_ = *move.word;
       own_bytes();
       check(n);
-      if (move.word) from = *move.word + 1;
     }
   }
 
@@ -121,19 +121,23 @@ class Points {
 
   // The record of point n, in which those behind it in its block join.
   void begin_record(uint32_t n) {
-    record_ = {point_->block, n, point_->record_bytes, {}, {}, {}};
-    for (uint32_t k = begin_; k < end_ && record_.base.none(); ++k)
-      if (is_store(k)) record_.base = v_.effects[k].use.ur;
+    record_ = {point_->block, n, point_->record_bytes, end_, {}, {}, {}};
+    for (uint32_t k = begin_; k < end_ && record_.base.none(); ++k) {
+      if (!is_store(k)) continue;
+      record_.base = v_.effects[k].use.ur;
+      record_.first_store = k;
+    }
     record_.written.resize(point_->record_bytes);
     for (uint32_t m = n + 1; m < claims_.points.size() && (!claims_.points[m].is_present() || claims_.points[m].record_bytes == 0); ++m)
       if (claims_.points[m].joined) record_.last = m;
   }
-  uint32_t next_joined(uint32_t n) const {
-    for (++n; !claims_.points[n].joined;) ++n;
-    return n;
+  // Nothing moves the cursor from the first store of the record on, in front of that word.
+  void stays_until(uint32_t bump) {
+    for (uint32_t k = record_.first_store; k < bump; ++k)
+      if ((v_.effects[k].def.ur & record_.base).any()) return fail(k, fmt::format("the cursor moves, and point {} joins in the record", record_.last));
   }
   bool joins(uint32_t n) {
-    const bool is_one = record_.bytes != 0 && n <= record_.last && point_->record_bytes == 0 && claims_.nth <= 1;
+    const bool is_one = record_.bytes != 0 && point_->record_bytes == 0 && claims_.nth <= 1;
     const auto is_recorded = [](const wire::Value& v) { return v.is_recorded(); };
     if (is_one && block_of(*point_) != Blocks::none && block_of(*point_) == record_.block && record_.block == point_->block &&
         std::any_of(point_->values.begin(), point_->values.end(), is_recorded))
@@ -161,20 +165,17 @@ class Points {
 
   // The word that moves the cursor, behind the record's last store: of a plain slot an addition of its size to the base of its
   // stores, of a wrapping one whatever writes that register.
-  struct Move {
-    std::optional<uint32_t> word;
-    bool right = false;
-  };
-  Move find_bump() const {
+  std::optional<uint32_t> find_bump() const {
     sass::RegSet address;
     for (uint32_t k = begin_; k < end_; ++k) {
       if (is_store(k)) address = v_.effects[k].use.ur;
       if (!v_.is_inserted(k) || (v_.effects[k].def.ur & address).none()) continue;
       const uint16_t opcode = sass::opcode13(v_.words[k]) & 0xfff;
       const bool adds = opcode == uiadd3_imm || opcode == uimad_imm;
-      return {k, !adds || (field(k, imm_field) == record_.bytes && (opcode == uimad_imm) == (claims_.nth > 1))};
+      if (adds && (field(k, imm_field) != record_.bytes || (opcode == uimad_imm) != (claims_.nth > 1))) return std::nullopt;
+      return k;
     }
-    return {};
+    return std::nullopt;
   }
 
   uint16_t opcode(uint32_t k) const { return sass::opcode13(v_.words[k]) & 0xfff; }
@@ -300,6 +301,7 @@ class Points {
   struct Record {
     uint32_t block = 0, last = 0;   // of the points that are in it
     uint32_t bytes = 0;             // 0: there is none
+    uint32_t first_store = 0;
     std::vector<bool> written;
     std::set<uint32_t> seen;        // stores
     sass::RegSet base;              // of all of them

@@ -351,10 +351,12 @@ TEST(PointRule, PointsOfABlockJoinInOneRecord) {
   EXPECT_THAT(with([&](Joined& j) { j.first.push_back(far); }), HasSubstr("the cursor moves, and point 2 joins in the record"));
   EXPECT_THAT(with([&](Joined& j) { j.second.push_back(far); }), HasSubstr("the cursor moves, and point 2 joins in the record"));
   EXPECT_THAT(with([&](Joined& j) { std::swap(j.third[0], j.third[1]); }), HasSubstr("the cursor does not move"));
+  EXPECT_THAT(with([&](Joined& j) { j.points[1].joined = false, j.second = {far}; }), HasSubstr("the cursor moves, and point 2 joins in the record"));   // no point is there
   // In front of it in its block stands the point that has the record, and each execution is recorded.
   const auto none = [](int n) { return HasSubstr(fmt::format("point {} joins in a record, and there is none in front of it in its block", n)); };
   EXPECT_THAT(with([](Joined& j) { j.counts = {2, 2}; }), none(1));
   EXPECT_THAT(with([](Joined& j) { j.counts = {2, 2}, j.points[1].block = j.points[2].block = 1; }), none(1));
+  EXPECT_THAT(with([](Joined& j) { j.points[1].block = 7; }), none(1));
   EXPECT_THAT(with([](Joined& j) { j.points[0].joined = true, j.points[0].record_bytes = 0; }), none(0));
   EXPECT_THAT(with([](Joined& j) { j.points[1].values.clear(); }), none(1));
   EXPECT_THAT(with([](Joined& j) { j.points[1].record_bytes = 384; }), none(1));
