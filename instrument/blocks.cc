@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/leads_back.h"
 #include "instrument/collective.h"
-#include "trace/wire/leads_back.h"
 
 namespace xtrace::instrument {
 namespace {
@@ -129,7 +129,7 @@ std::vector<bool> whole_instructions(const Blocks& blocks, const std::vector<boo
 }
 
 bool Blocks::may_repeat(uint32_t block) const {
-  return wire::leads_back(blocks.size(), block, [&](uint32_t b) { return &successors[b]; });
+  return leads_back(blocks.size(), block, [&](uint32_t b) { return &successors[b]; });
 }
 
 bool Blocks::runs_once(uint32_t block) const {

@@ -1,22 +1,5 @@
-// Timing rules of inserted code, by a forward data-flow over the new words. The state in front of a word says what may
-// still be under way on some path to it:
-//
-//   store_reads[sb]   registers that an inserted store has not read yet, released by scoreboard sb
-//   results[sb]       registers that wait for a result under scoreboard sb (S2R, LDG of the prologue); uniform_results[sb]
-//                     likewise (R2UR in front of sm_90)
-//   originals[sb]     registers that wait for a result of an original instruction under scoreboard sb; uniform_originals[sb],
-//                     predicate_originals[sb] likewise
-//   countdowns        cycles until a fixed-latency result of inserted code may be used, by kind of user; and until one of the
-//                     original code has arrived for certain
-//   probe_value       registers whose last writer on every path is inserted code
-//   probe_guard       predicates likewise
-//   unseen[sb]        cycles until a wait for scoreboard sb sees that an inserted instruction took it
-//   fresh[sb]         results of the original instruction that took scoreboard sb so shortly before that a wait of inserted code may not
-//                     see it: they are not there behind that wait
-//   untold            registers with results of original instructions of variable latency and without a scoreboard: nobody knows
-//                     when they arrive; in_order[kind]: where the scoreboard of a later one covers them
-//   returned          predicates of the kernel that inserted code has given back, until the kernel writes them
-//   unread            registers that inserted code computed, on every path, and that nobody has read since
+// Timing rules of inserted code, by a forward data-flow over the new words. The state in front of a word
+// (verify_hazard_state.h) says what may still be under way on some path to it.
 //
 // Thresholds are the smallest distances in vendor code or the table's upper bound where vendor code is no guide
 // (sass.md 5.1); they are written down here again, on purpose, and not taken from sequence.h.
@@ -27,6 +10,7 @@
 
 #include "instrument/sass/print.h"
 #include "instrument/verify_fields.h"
+#include "instrument/verify_hazard_state.h"
 #include "instrument/verify_state.h"
 
 namespace xtrace::instrument {
@@ -34,94 +18,7 @@ namespace {
 
 using sass::RegSet;
 
-struct Countdown {
-  std::array<uint8_t, 256> vector_alu{}, vector_memory{};   // vector register -> use by ALU / by memory instruction
-  std::array<uint8_t, 64> uniform_alu{}, uniform_other{};   // uniform register -> uniform ALU / vector or memory
-  std::array<uint8_t, 7> guard{};                           // predicate -> guard
-  std::array<uint8_t, 256> vector_original{};               // of the original code, for any use
-  std::array<uint8_t, 64> uniform_original{};
-  std::array<uint8_t, 7> predicate_original{};
-};
-
-struct State {
-  std::array<RegSet, 6> store_reads, results, uniform_results, originals, uniform_originals;
-  std::array<sass::PredSet, 6> predicate_originals{};
-  Countdown left;
-  std::array<uint8_t, 6> unseen{};   // cycles until a wait for the scoreboard sees that it was taken
-  struct Fresh {
-    RegSet vector, uniform;
-    sass::PredSet predicates = 0;
-  };
-  std::array<Fresh, 6> fresh;
-  std::array<uint8_t, 6> fresh_for{};   // cycles
-  RegSet probe_value, unread, untold;
-  std::array<RegSet, kinds_in_order> in_order;
-  sass::PredSet probe_guard = 0, returned = 0;
-  bool visited = false;
-};
-
-template <typename A>
-bool raise(A& to, const A& from) {
-  bool changed = false;
-  for (size_t i = 0; i < to.size(); ++i)
-    if (from[i] > to[i]) {
-      to[i] = from[i];
-      changed = true;
-    }
-  return changed;
-}
-
-bool join(State& to, const State& from) {
-  if (!to.visited) {
-    to = from;
-    to.visited = true;
-    return true;
-  }
-  bool changed = false;
-  for (unsigned sb = 0; sb < 6; ++sb) {
-    changed |= (from.store_reads[sb] & ~to.store_reads[sb]).any() || (from.results[sb] & ~to.results[sb]).any() ||
-               (from.uniform_results[sb] & ~to.uniform_results[sb]).any();
-    to.store_reads[sb] |= from.store_reads[sb];
-    to.results[sb] |= from.results[sb];
-    to.uniform_results[sb] |= from.uniform_results[sb];
-    changed |= (from.originals[sb] & ~to.originals[sb]).any() ||
-               (from.uniform_originals[sb] & ~to.uniform_originals[sb]).any();
-    to.originals[sb] |= from.originals[sb];
-    to.uniform_originals[sb] |= from.uniform_originals[sb];
-    changed |= (from.predicate_originals[sb] & ~to.predicate_originals[sb]) != 0;
-    to.predicate_originals[sb] |= from.predicate_originals[sb];
-  }
-  changed |= raise(to.left.vector_alu, from.left.vector_alu) | raise(to.left.vector_memory, from.left.vector_memory) |
-             raise(to.left.uniform_alu, from.left.uniform_alu) | raise(to.left.uniform_other, from.left.uniform_other) |
-             raise(to.left.guard, from.left.guard) | raise(to.left.vector_original, from.left.vector_original) |
-             raise(to.left.uniform_original, from.left.uniform_original) |
-             raise(to.left.predicate_original, from.left.predicate_original);
-  changed |= raise(to.unseen, from.unseen) | raise(to.fresh_for, from.fresh_for) | (from.untold & ~to.untold).any();
-  for (unsigned sb = 0; sb < 6; ++sb) {
-    State::Fresh& f = to.fresh[sb];
-    const State::Fresh& other = from.fresh[sb];
-    changed |= ((other.vector & ~f.vector) | (other.uniform & ~f.uniform)).any() || (other.predicates & ~f.predicates) != 0;
-    f.vector |= other.vector;
-    f.uniform |= other.uniform;
-    f.predicates |= other.predicates;
-  }
-  changed |= (from.returned & ~to.returned) != 0;
-  to.returned |= from.returned;
-  to.untold |= from.untold;
-  for (size_t kind = 0; kind < kinds_in_order; ++kind) {
-    changed |= (from.in_order[kind] & ~to.in_order[kind]).any();
-    to.in_order[kind] |= from.in_order[kind];
-  }
-  const RegSet both = to.probe_value & from.probe_value;
-  changed |= both != to.probe_value;
-  to.probe_value = both;
-  const RegSet unread = to.unread & from.unread;
-  const auto guards = static_cast<sass::PredSet>(to.probe_guard & from.probe_guard);
-  changed |= unread != to.unread || guards != to.probe_guard;
-  to.unread = unread;
-  to.probe_guard = guards;
-  return changed;
-}
+using hazards::State;
 
 // Cycles from an instruction to a wait that sees that it took a scoreboard. [measured H200, 2026-11-30: a store one cycle in front of a
 // MOV that waited for it had its address overwritten]

@@ -193,13 +193,16 @@ TEST(ImpliedPoints, WhatNobodyTellsIsLost) {
   EXPECT_EQ(mark_of([](Slot& s) { s.record(0, 1, {1}, 1), s.record(5, 1, {}, 1), s.record(2, 1, {1, 1}); }), "value_untold at 3 of 16 bytes");
 }
 
+// What check_points() says of a map whose points were changed.
+template <typename F>
+std::string problem_of(wire::AddressMap map, F change) {
+  change(map.points);
+  const Status s = check_points(map);
+  return s ? std::string() : s.error().message;
+}
+
 TEST(ImpliedPoints, MapsThatTellTooLittleAreRefused) {
-  const auto problem = [](auto change) {
-    wire::AddressMap map = map_of();
-    change(map.points);
-    const Status s = check_points(map);
-    return s ? std::string() : s.error().message;
-  };
+  const auto problem = [](auto change) { return problem_of(map_of(), change); };
   using Points = std::vector<wire::Point>;
   EXPECT_EQ(problem([](Points&) {}), "");
   const auto untold = [](int n) { return HasSubstr(fmt::format("point {} leaves out a value that no point in front of it in its block tells", n)); };
@@ -257,12 +260,7 @@ TEST(JoinedPoints, AreReadFromTheRecordOfAnother) {
 }
 
 TEST(JoinedPoints, MapsThatContradictThemselves) {
-  const auto problem = [](auto change) {
-    wire::AddressMap map = joined_slot().map;
-    change(map.points);
-    const Status s = check_points(map);
-    return s ? std::string() : s.error().message;
-  };
+  const auto problem = [](auto change) { return problem_of(joined_slot().map, change); };
   using Points = std::vector<wire::Point>;
   EXPECT_EQ(problem([](Points&) {}), "");
   const auto alone = [](int n) { return HasSubstr(fmt::format("point {} is joined to the record of another, and there is none in front of it in its block", n)); };

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/leads_back.h"
 #include "instrument/slot_plan.h"
 #include "tools/xtrace/replay/trace_run.h"
-#include "trace/wire/leads_back.h"
 
 namespace xtrace::cli {
 namespace {
@@ -62,7 +62,7 @@ void add_to(wire::BlockCount& sum, const wire::BlockCount& more) {
 }
 
 bool may_repeat(const std::vector<wire::Block>& blocks, uint32_t block) {
-  return wire::leads_back(blocks.size(), block, [&](uint32_t b) { return blocks[b].indirect ? nullptr : &blocks[b].successors; });
+  return leads_back(blocks.size(), block, [&](uint32_t b) { return blocks[b].indirect ? nullptr : &blocks[b].successors; });
 }
 
 // A record for each lane, in every block where lanes come in other groups. False: that is too much.

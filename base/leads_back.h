@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace xtrace::wire {
+namespace xtrace {
 
 // Does some way lead from there back to it? `next(b)`: a pointer to the blocks behind b; null: it may lead anywhere.
 template <typename Next>
@@ -25,4 +25,4 @@ bool leads_back(size_t blocks, uint32_t block, const Next& next) {
   return false;
 }
 
-}  // namespace xtrace::wire
+}  // namespace xtrace
